@@ -34,7 +34,7 @@ def run_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report() -> Generator[None, object, object]:
-    """Keep the profile: what torch has for its own tests loads another as it is imported."""
+    """Keep the profile: torch's code for its own tests loads another when imported."""
     profile = settings.get_current_profile_name()
     try:
         return (yield)

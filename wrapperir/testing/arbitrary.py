@@ -46,17 +46,22 @@ def _count(op: wir.ExprOp) -> tuple[int, int]:
     return fewest, 3 if op in wir.VARIADIC else fewest
 
 
-_COUNTS = {op: _count(op) for op in wir.ExprOp}
 _leaves = symbols | integers | floats | st.booleans()
+# Hypothesis validates a strategy once if it is made once, else in each draw.
+_booleans, _operators = st.booleans(), st.sampled_from(wir.ExprOp)
+_counts = {op: st.integers(*_count(op)) for op in wir.ExprOp}
 
 
 @st.composite
-def _exprs(draw: st.DrawFn, depth: int = 3) -> wir.Expr:
-    if depth == 0 or draw(st.booleans()):
-        return draw(_leaves)
-    op = draw(st.sampled_from(wir.ExprOp))
-    count = draw(st.integers(*_COUNTS[op]))
-    return wir.Operation(op, tuple(draw(_exprs(depth - 1)) for _ in range(count)))
+def _exprs(draw: st.DrawFn) -> wir.Expr:
+    def expr(depth: int) -> wir.Expr:
+        if depth == 0 or draw(_booleans):
+            return draw(_leaves)
+        op = draw(_operators)
+        count = draw(_counts[op])
+        return wir.Operation(op, tuple(expr(depth - 1) for _ in range(count)))
+
+    return expr(3)
 
 
 exprs: st.SearchStrategy[wir.Expr] = _exprs()
@@ -69,23 +74,26 @@ devices = st.just(wir.CPU) | st.builds(
 layouts = st.builds(
     wir.VendorLayout, dotted_names, st.lists(integers | texts, max_size=2).map(tuple)
 )
+_dtypes = st.sampled_from(wir.DType)
+_offsets, _spaces = st.just(0) | exprs, st.just("global") | names
+_alignments, _layouts = st.none() | integers, st.none() | layouts
 
 
 @st.composite
 def tensor_types(draw: st.DrawFn) -> wir.TensorType:
     """Draw a tensor's type; its strides are often row-major."""
     size = draw(sizes)
-    stride = wir.contiguous_stride(size) if draw(st.booleans()) else draw(sizes)
+    stride = wir.contiguous_stride(size) if draw(_booleans) else draw(sizes)
     return wir.TensorType(
-        dtype=draw(st.sampled_from(wir.DType)),
+        dtype=draw(_dtypes),
         size=size,
         stride=stride,
-        offset=draw(st.just(0) | exprs),
+        offset=draw(_offsets),
         device=draw(devices),
-        space=draw(st.just("global") | names),
-        pinned=draw(st.booleans()),
-        alignment=draw(st.none() | integers),
-        layout=draw(st.none() | layouts),
+        space=draw(_spaces),
+        pinned=draw(_booleans),
+        alignment=draw(_alignments),
+        layout=draw(_layouts),
     )
 
 
@@ -93,7 +101,7 @@ pool_types = st.builds(
     wir.PoolType,
     size=exprs,
     device=devices,
-    space=st.just("global") | names,
+    space=_spaces,
     pinned=st.booleans(),
     alignment=st.just(wir.POOL_ALIGNMENT) | integers,
 )

@@ -3,11 +3,10 @@
 from collections.abc import Callable, Sequence
 
 from attrs import evolve
-from hypothesis import strategies as st
 
 from wrapperir.ir import DType, ExprOp, ItemOf, compare, tensor
 from wrapperir.ir.builder import BlockBuilder, KernelOperand, NamedValue, Operand
-from wrapperir.testing.generator import BlockGenerator, Tracked
+from wrapperir.testing.generator import BlockGenerator, Tracked, indices
 from wrapperir.testing.pool_space import PoolSpace, TrackedMemory
 
 Grow = Callable[[BlockGenerator, int], None]
@@ -124,7 +123,7 @@ def while_loop(generator: BlockGenerator, grow: Grow) -> None:
     source = generator.pick_matrix(DType.F32)
     if generator.depth >= _DEEPEST:
         return
-    begin = generator.draw(st.integers(0, _MOST_ITERATIONS))
+    begin = generator.draw(indices(_MOST_ITERATIONS + 1))
     counter = generator.add(
         generator.block.extern("aten.full.default", (), begin, dtype=DType.I64, type=_CELL)
     )

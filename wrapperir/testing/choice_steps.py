@@ -1,5 +1,7 @@
 """Steps that call multi-kernels, of every policy; the choices agree bit for bit."""
 
+from functools import cache
+
 from hypothesis import strategies as st
 
 from wrapperir import ir as wir
@@ -22,7 +24,10 @@ ADDING = (
 )
 """Kernels that add the first two of four arguments; their order makes no difference."""
 
+_ADDERS = st.lists(st.sampled_from(ADDING), unique=True, min_size=1, max_size=len(ADDING))
 
+
+@cache
 def selections(sizes: tuple[str, ...], count: int) -> st.SearchStrategy[wir.Selection]:
     """Draw a policy that picks one of ``count`` choices by the sizes of these names."""
     indices = st.integers(0, count - 1)
@@ -72,9 +77,7 @@ def _trees(
 def choose_adder(generator: BlockGenerator, language: wir.Language) -> wir.MultiKernelLine:
     """Return a multi-kernel that adds two matrices; its choices take them in any order."""
     world = generator.world
-    choices = generator.draw(
-        st.lists(st.sampled_from(ADDING), unique=True, min_size=1, max_size=len(ADDING))
-    )
+    choices = generator.draw(_ADDERS)
     sizes = generator.choose(({}, {"rows": ("in_ptr0", 0), "columns": ("in_ptr0", 1)}))
     return world.builder.multi_kernel(
         [world.kernel(kind, language) for kind, _ in choices],

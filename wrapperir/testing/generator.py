@@ -6,6 +6,7 @@ reused or returned.  A step adds a few lines to a block and takes its operands f
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TypeVar
 
 from attrs import define, field, frozen
@@ -37,6 +38,27 @@ T = TypeVar("T")
 
 _PLACED = (True, True, True, False)
 """Odds of placing a buffer in a pool that has space."""
+
+BOOLEANS = st.booleans()
+"""Yes or no; Hypothesis validates a strategy once if it is made once, else in each draw."""
+
+
+@cache
+def indices(count: int) -> st.SearchStrategy[int]:
+    """Return the strategy for an index of ``count`` options."""
+    return st.integers(0, count - 1)
+
+
+@cache
+def _several_indices(count: int, most: int) -> st.SearchStrategy[list[int]]:
+    """Return the strategy for at most ``most`` different indices of ``count`` options."""
+    return st.lists(st.sampled_from(range(count)), max_size=most, unique=True)
+
+
+@cache
+def _orders(count: int) -> st.SearchStrategy[list[int]]:
+    """Return the strategy for an order of ``count`` items."""
+    return st.permutations(range(count))
 
 
 class NothingToUseError(Exception):
@@ -156,11 +178,17 @@ class BlockGenerator:
 
     def choose(self, options: Sequence[T]) -> T:
         """Draw one of several; the first is the simplest."""
-        return self.draw(st.sampled_from(options))
+        return options[self.draw(indices(len(options)))]
+
+    def choose_several(self, options: Sequence[T], most: int) -> list[T]:
+        """Draw at most ``most`` different ones of several, in any order."""
+        if not options:
+            return []
+        return [options[n] for n in self.draw(_several_indices(len(options), most))]
 
     def flip(self) -> bool:
         """Draw yes or no."""
-        return self.draw(st.booleans())
+        return self.draw(BOOLEANS)
 
     def find(self, wanted: Callable[[Tracked], bool]) -> Tracked | None:
         """Draw a live tensor of some kind; return ``None`` if there is none."""
@@ -353,8 +381,8 @@ class BlockGenerator:
         owned += [t.value for t in self.tuples]
         owned += [pool.value for pool in self.pools if pool.owned]
         waiting = [value for value in owned if value.name not in names]
-        for value in self.draw(st.permutations(waiting)):
-            self.block.free(value)
+        for index in self.draw(_orders(len(waiting))):
+            self.block.free(waiting[index])
 
 
 def _may_be(memory: TrackedMemory | None, other: TrackedMemory) -> bool:

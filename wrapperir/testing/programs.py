@@ -16,10 +16,22 @@ from wrapperir import ir as wir
 from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.testing import block_steps, buffer_steps, call_steps, metadata_steps
 from wrapperir.testing.choice_steps import copy_with_choices
-from wrapperir.testing.generator import BlockGenerator, NothingToUseError, Tracked, World
+from wrapperir.testing.generator import (
+    BOOLEANS,
+    BlockGenerator,
+    NothingToUseError,
+    Tracked,
+    World,
+    indices,
+)
 from wrapperir.testing.pool_space import TrackedMemory
 from wrapperir.testing.stream_assignment import assign_streams
 
+_NAMES = st.sampled_from(["main", "forward"])
+_COLUMNS, _ROWS = st.integers(1, 8), st.integers(1, 6)
+_FURTHER_DTYPES = st.lists(
+    st.sampled_from([wir.DType.F32, wir.DType.I64, wir.DType.F64]), max_size=2
+)
 _NESTED = (block_steps.conditional, block_steps.while_loop, block_steps.subgraph_call)
 _STEPS: tuple[Callable[[BlockGenerator], object], ...] = (
     *call_steps.STEPS,
@@ -32,7 +44,7 @@ _STEPS: tuple[Callable[[BlockGenerator], object], ...] = (
 
 def _grow(generator: BlockGenerator, most: int) -> None:
     """Add at most so many steps."""
-    for _ in range(generator.draw(st.integers(0, most))):
+    for _ in range(generator.draw(indices(most + 1))):
         with suppress(NothingToUseError):
             generator.choose(_STEPS)(generator)
 
@@ -61,10 +73,10 @@ def programs(
         special_memory: Whether it may have buffers that are pinned, in another memory
             space or of a vendor layout, which few emitters have for the CPU.
     """
-    builder = ProgramBuilder(draw(st.sampled_from(["main", "forward"])))
-    columns = draw(st.integers(1, 8))
-    dynamic = draw(st.booleans())
-    rows: wir.Expr = wir.Symbol("s0") if dynamic else draw(st.integers(1, 6))
+    builder = ProgramBuilder(draw(_NAMES))
+    columns = draw(_COLUMNS)
+    dynamic = draw(BOOLEANS)
+    rows: wir.Expr = wir.Symbol("s0") if dynamic else draw(_ROWS)
     world = World(builder, languages, rows, columns, pools, special_memory)
     generator = BlockGenerator(draw, world, builder)
     _add_entry(generator, dynamic)
@@ -76,9 +88,8 @@ def programs(
     for tracked in generator.tensors:
         if tracked.is_input and tracked not in outputs and generator.flip():
             builder.free(tracked.value)
-    rest = generator.draw(
-        st.lists(st.sampled_from([None, 3, *generator.symbols]), max_size=2)
-    )
+    others: list[wir.Expr | None] = [None, 3, *generator.symbols]
+    rest = [generator.choose(others) for _ in range(draw(indices(3)))]
     program = builder.build(*(t.value for t in outputs), *rest)
     return assign_streams(draw, program) if streams else program
 
@@ -86,10 +97,7 @@ def programs(
 def _add_entry(generator: BlockGenerator, dynamic: bool) -> None:
     """Add inputs, the symbols read from them, and constants."""
     world, builder, draw = generator.world, generator.world.builder, generator.draw
-    dtypes = draw(
-        st.lists(st.sampled_from([wir.DType.F32, wir.DType.I64, wir.DType.F64]), max_size=2)
-    )
-    for index, dtype in enumerate([wir.DType.F32, *dtypes]):
+    for index, dtype in enumerate([wir.DType.F32, *draw(_FURTHER_DTYPES)]):
         mutated = generator.flip()
         value = builder.input(world.matrix(dtype), mutated=mutated)
         memory = TrackedMemory(world.numel, lent=True, writable=mutated)
@@ -112,7 +120,7 @@ def _add_entry(generator: BlockGenerator, dynamic: bool) -> None:
         generator.symbols.append(
             builder.symbol("scale", wir.ValueOf(value.name), kind=wir.SymbolKind.FLOAT)
         )
-    for index in range(draw(st.integers(0, 2))):
+    for index in range(draw(indices(3))):
         mutated = generator.flip()
         type = wir.tensor("f32", (world.columns, world.columns))
         value = builder.constant(type, f"layers.{index}.weight", mutated=mutated)
@@ -121,9 +129,4 @@ def _add_entry(generator: BlockGenerator, dynamic: bool) -> None:
 
 
 def _draw_outputs(generator: BlockGenerator) -> list[Tracked]:
-    options = [t for t in generator.tensors if t.memory.written]
-    if not options:
-        return []
-    return generator.draw(
-        st.lists(st.sampled_from(options), max_size=3, unique_by=lambda t: t.value.name)
-    )
+    return generator.choose_several([t for t in generator.tensors if t.memory.written], 3)

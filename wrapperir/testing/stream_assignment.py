@@ -14,6 +14,7 @@ from wrapperir import ir as wir
 from wrapperir.ir.blocks import blocks_of, walk_lines
 from wrapperir.ir.effects import Origin, ValueDefinition
 from wrapperir.ir.line_effects import LineEffects, uses, value_names
+from wrapperir.testing.generator import BOOLEANS, indices
 
 _STREAMS = 3
 
@@ -42,7 +43,7 @@ def assign_streams(draw: st.DrawFn, program: wir.Program) -> wir.Program:
 
     A program that has streams already is returned as it is.
     """
-    if not draw(st.booleans()):
+    if not draw(BOOLEANS):
         return program
     outside: list[wir.Input | wir.ConstantInput] = [*program.inputs, *program.constants]
     assigner = _Assigner(
@@ -72,7 +73,7 @@ class _Assigner:
         """Add a line, on a stream, after what it has to wait for."""
         effects = self.effects.visit(line)
         if effects.launches:
-            drawn: dict[str, Any] = {"stream": self.draw(st.integers(0, _STREAMS - 1))}
+            drawn: dict[str, Any] = {"stream": self.draw(indices(_STREAMS))}
             line = evolve(line, **drawn)
             effects = self.effects.visit(line)
         if effects.host_waits:
