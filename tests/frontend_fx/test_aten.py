@@ -1,5 +1,6 @@
 """Graphs of ATen operators, made by any tool; and what no program can express."""
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -271,3 +272,31 @@ def test_an_input_that_a_block_writes_is_mutated() -> None:
 
     found = lowered(with_conditional(torch.nn.Module(), branch))
     assert [input.mutated for input in found.program.inputs] == [True]
+
+
+def test_an_input_that_an_inner_block_writes_through_a_view_is_mutated() -> None:
+    def inner() -> GraphModule:
+        nodes = Nodes()
+        view = nodes.graph.call_function(_aten.t.default, (nodes.x,))
+        view.meta["val"] = x.t()
+        nodes.graph.call_function(_aten.add_.Scalar, (view, 1))
+        result = nodes.graph.call_function(_aten.neg.default, (nodes.x,))
+        result.meta["val"] = x
+        nodes.graph.output((result,))
+        return GraphModule({}, nodes.graph)
+
+    def outer() -> GraphModule:
+        module = with_conditional(torch.nn.Module(), inner)
+        output = module.graph.output_node()
+        (results,) = output.all_input_nodes
+        with module.graph.inserting_before(output):
+            result = module.graph.call_function(operator.getitem, (results, 0))
+        result.meta["val"] = x
+        output.args = ((result,),)
+        return module
+
+    found = lowered(with_conditional(torch.nn.Module(), outer))
+    assert [input.mutated for input in found.program.inputs] == [True]
+    given = x.clone()
+    interpret(found.program, [given], {})
+    assert torch.equal(given, x + 1)

@@ -1,26 +1,33 @@
 """No program in memory makes the verifier raise, hang or cost more than its length."""
 
+import itertools
 import sys
 from collections.abc import Callable
 from typing import Any
 
 import attrs
 import pytest
+from attrs import evolve
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.draws import draws
 from wrapperir.diagnostics import Code, Diagnostic
 from wrapperir.ir import (
+    Access,
     AllocateLine,
     AssertScalarLine,
+    BufferParameter,
     BufferRef,
     CommentLine,
+    DType,
     Expr,
     ExprOp,
     ExternKernelLine,
     FreeLine,
     Input,
+    KernelDefinitionLine,
+    Language,
     OpaqueType,
     Operation,
     Program,
@@ -153,6 +160,51 @@ def test_shared_parts_of_an_expression_cost_once() -> None:
     view = b.reinterpret(buffer, tensor("f32", (size,)))
     b.assert_size_stride(view, (size,), (1,)).free(view, buffer)
     assert verify(b.build()) == ()
+
+
+def test_views_with_shared_parts_are_compared_in_linear_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An overlap of views is looked for without a walk over each path of an expression."""
+    comparisons = itertools.count()
+    compare = Operation.__eq__
+
+    def counted(self: Operation, other: object) -> bool:
+        if next(comparisons) > 10_000:
+            # A traceback would print the expression, path by path.
+            pytest.fail("equal parts are compared again and again", pytrace=False)
+        return compare(self, other)
+
+    def shared() -> Expr:
+        part: Expr = Symbol("s0")
+        for _ in range(60):
+            part = Operation(ExprOp.MAX, (part, part))
+        return part
+
+    b = ProgramBuilder()
+    b.input(tensor("i64", ()), name="x")
+    b.define_symbol("s0", 3)
+    buffer = b.allocate(tensor("f32", (64,)))
+    views = [
+        b.reinterpret(
+            buffer, tensor("f32", (shared(),), stride=(shared(),), offset=shared())
+        )
+        for _ in range(2)
+    ]
+    writes = BufferParameter("p", DType.F32, Access.WRITE)
+    kernel = KernelDefinitionLine(
+        name="k",
+        language=Language.TRITON,
+        parameters=(writes, evolve(writes, name="q")),
+        grid=(1,),
+        entry="k",
+        source="",
+    )
+    b.call(b.kernel(kernel), *views).free(*views, buffer)
+    program = b.build()
+    monkeypatch.setattr(Operation, "__eq__", counted)
+    codes = [diagnostic.code for diagnostic in verify(program)]
+    assert codes == []
 
 
 def test_deep_data_is_refused() -> None:
