@@ -6,8 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch.fx import Graph
 
-from tests.fx_emitter.running import load, parsed
-from tests.fx_emitter.test_blocks import without_dead_code
+from tests.fx_emitter.running import load, parsed, without_dead_code
 from tests.python_emitter.test_cuda import SIZE, on_a_gpu, on_streams, orthogonal
 from tests.python_emitter.test_streams import PROGRAM
 from wrapperir import compile_program

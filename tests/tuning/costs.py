@@ -14,6 +14,7 @@ from wrapperir.ir import (
     Expr,
     KernelDefinitionLine,
     Language,
+    MultiKernelLine,
     Number,
     Program,
     ScalarParameter,
@@ -24,6 +25,8 @@ from wrapperir.ir import (
 )
 from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.tuning.measure import Times
+from wrapperir.tuning.report import KernelReport
+from wrapperir.tuning.tune import Tuned
 
 _SOURCE = """\
 #include <cstdint>
@@ -102,3 +105,26 @@ class Pretended:
 def constant(time: float | None) -> Callable[[Mapping[str, Number]], float | None]:
     """Return the rule of a kernel that always takes the same, or always fails."""
     return lambda values: time
+
+
+def policy(tuned: Tuned | Program) -> Selection:
+    """Return how the only multi-kernel picks."""
+    program = tuned.program if isinstance(tuned, Tuned) else tuned
+    (line,) = [line for line in program.definitions if isinstance(line, MultiKernelLine)]
+    return line.selection
+
+
+def only(tuned: Tuned) -> KernelReport:
+    """Return the report of the only kernel."""
+    (kernel,) = tuned.report.kernels
+    return kernel
+
+
+def refusing(programs: Sequence[Program], values: Mapping[str, Number]) -> Times:
+    """Fail: a timer for programs that are not to be timed."""
+    raise AssertionError("nothing is to be timed")
+
+
+def slower(slow: float = 100.0, fast: float = 5.0) -> Pretended:
+    """Return a timer by which ``SLOW`` is slower than ``FAST``."""
+    return Pretended({"slow": constant(slow), "fast": constant(fast)})

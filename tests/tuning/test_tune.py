@@ -1,8 +1,6 @@
 """Tuning: what is chosen, what is recorded, what is left as it was and why."""
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 import pytest
 import torch
@@ -16,17 +14,17 @@ from tests.tuning.costs import (
     calling,
     constant,
     doubling,
+    only,
+    policy,
+    refusing,
+    slower,
 )
 from wrapperir.emit import compile_program
 from wrapperir.interp import interpret
 from wrapperir.ir import (
-    Access,
     BenchmarkChoice,
-    BufferParameter,
     ComputedChoice,
-    ConstexprParameter,
     Device,
-    DType,
     Expr,
     ExprOp,
     FirstChoice,
@@ -34,8 +32,6 @@ from wrapperir.ir import (
     Hint,
     ItemOf,
     KernelCallLine,
-    KernelConfig,
-    KernelDefinitionLine,
     Language,
     MultiKernelLine,
     NearestChoice,
@@ -43,51 +39,22 @@ from wrapperir.ir import (
     Operation,
     Program,
     RecordedChoice,
-    ScalarParameter,
     Selection,
     SizeOf,
     Symbol,
     TensorType,
-    ceildiv,
     choose,
     tensor,
 )
 from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.report import SymbolValueError
 from wrapperir.text import format_program, parse_program
-from wrapperir.tuning.choice_cache import ChoiceCache, ChoiceTimes, fresh_choice_cache
 from wrapperir.tuning.measure import LONGEST_REASON, Timer, Times
-from wrapperir.tuning.report import KernelReport
 from wrapperir.tuning.text import format_tuning
-from wrapperir.tuning.tune import Progress, Tuned, tune_program
+from wrapperir.tuning.tune import Progress, tune_program
 from wrapperir.verify import verify
 
 S0, S1 = Symbol("s0"), Symbol("s1")
-
-
-@pytest.fixture
-def cache() -> Iterator[ChoiceCache]:
-    with fresh_choice_cache() as made:
-        yield made
-
-
-def policy(tuned: Tuned | Program) -> Selection:
-    program = tuned.program if isinstance(tuned, Tuned) else tuned
-    (line,) = [line for line in program.definitions if isinstance(line, MultiKernelLine)]
-    return line.selection
-
-
-def only(tuned: Tuned) -> KernelReport:
-    (kernel,) = tuned.report.kernels
-    return kernel
-
-
-def refusing(programs: Sequence[Program], values: Mapping[str, Number]) -> Times:
-    raise AssertionError("nothing is to be timed")
-
-
-def slower(slow: float = 100.0, fast: float = 5.0) -> Pretended:
-    return Pretended({"slow": constant(slow), "fast": constant(fast)})
 
 
 # what is really slower, with two emitters
@@ -350,7 +317,7 @@ def test_interpreted_kernels_are_timed_if_asked() -> None:
     assert isinstance(policy(tuned), RecordedChoice)
 
 
-# progress and the cache
+# progress
 
 
 def test_progress_goes_from_none_to_all_cases() -> None:
@@ -370,206 +337,6 @@ def test_progress_names_each_choice_before_it_runs() -> None:
         ),
         Progress("", 2, 2),
     ]
-
-
-def test_progress_says_how_many_cases_are_kept(cache: ChoiceCache) -> None:
-    seen: list[Progress] = []
-    for timer in (slower(), refusing):
-        tune_program(
-            calling([S0]), samples=3, timer=timer, cache=cache, progress=seen.append
-        )
-        assert [progress.kept for progress in seen] == [0, 1, 2, 3]
-        seen.clear()
-    os.chmod(cache.directory, 0o777)  # noqa: S103 - what is to be refused
-    tune_program(
-        calling([S0]), samples=3, timer=slower(), cache=cache, progress=seen.append
-    )
-    assert [progress.kept for progress in seen] == [0, 0, 0, 0]
-
-
-def test_what_was_timed_before_is_not_timed_again(cache: ChoiceCache) -> None:
-    program = calling([S0])
-    first = tune_program(program, samples=5, timer=slower(), cache=cache)
-    again = tune_program(program, samples=5, timer=refusing, cache=cache)
-    assert again.program == first.program
-    assert (first.report.cached, again.report.cached) == (0, 5)
-    other = slower()
-    tune_program(program, samples=5, timer=other, cache=None)
-    assert len(other.asked) == 5
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        calling([65]),
-        calling([64], kernels=[SLOW, evolve(FAST, source=FAST.source + " ")]),
-        calling([64], kernels=[FAST, SLOW]),
-    ],
-    ids=["size", "source", "order"],
-)
-def test_what_decides_times_is_in_the_key(cache: ChoiceCache, changed: Program) -> None:
-    tune_program(calling([64]), timer=slower(), cache=cache)
-    timer = slower()
-    tune_program(changed, timer=timer, cache=cache)
-    assert len(timer.asked) == 1
-    same = evolve(FAST, name="fast2")
-    assert (
-        tune_program(
-            calling([64], kernels=[SLOW, same]), timer=refusing, cache=cache
-        ).report.cached
-        == 1
-    )
-
-
-def test_a_choice_that_failed_once_is_tried_again_by_the_next_run(
-    cache: ChoiceCache,
-) -> None:
-    program = calling([64])
-    failing = Pretended({"slow": constant(100.0), "fast": constant(None)})
-    failed = tune_program(program, timer=failing, cache=cache)
-    assert policy(failed) == RecordedChoice(0, (100.0, None), only(failed).device)
-    again = tune_program(program, timer=slower(), cache=cache)
-    assert again.report.cached == 0
-    assert only(again).failures == ()
-    assert only(again).chosen == 1
-    assert tune_program(program, timer=refusing, cache=cache).report.cached == 1
-
-
-def test_an_entry_with_a_failure_is_not_taken(cache: ChoiceCache) -> None:
-    """Programs that time their kernels as they run may store such."""
-    program = calling([64])
-    tune_program(program, timer=slower(), cache=cache)
-    (path,) = Path(cache.directory).iterdir()
-    cache.store(path.stem, ChoiceTimes((100.0, None)))
-    timer = slower()
-    tune_program(program, timer=timer, cache=cache)
-    assert len(timer.asked) == 1
-
-
-def test_all_failures_are_not_kept(cache: ChoiceCache) -> None:
-    broken = Pretended({"slow": constant(None), "fast": constant(None)})
-    tune_program(calling([64]), timer=broken, cache=cache)
-    assert isinstance(
-        policy(tune_program(calling([64]), timer=slower(), cache=cache)), RecordedChoice
-    )
-
-
-def test_a_cache_that_is_refused_is_not_used(cache: ChoiceCache) -> None:
-    tune_program(calling([64]), timer=slower(), cache=cache)
-    os.chmod(cache.directory, 0o777)  # noqa: S103 - what is to be refused
-    timer = slower()
-    tuned = tune_program(calling([64]), timer=timer, cache=cache)
-    assert len(timer.asked) == 1
-    assert "written by other" in tuned.report.cache_problem
-    assert cache.directory in tuned.report.cache_problem
-
-
-def test_a_cache_that_cannot_be_made_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    cache = ChoiceCache(tmp_path / "file" / "cache")
-    tuned = tune_program(calling([64]), timer=slower(), cache=cache)
-    problem = tuned.report.cache_problem
-    assert problem.startswith(f"{cache.directory}: ")
-
-
-# kernels with several configs
-
-
-def configured(
-    name: str = "scale", blocks: Sequence[int] = (64, 256)
-) -> KernelDefinitionLine:
-    return KernelDefinitionLine(
-        name=name,
-        language=Language.TRITON,
-        parameters=(
-            BufferParameter("x", DType.F32, Access.READ),
-            BufferParameter("out", DType.F32, Access.WRITE),
-            ScalarParameter("n", DType.I64),
-            ConstexprParameter("B"),
-        ),
-        grid=(ceildiv(Symbol("n"), Symbol("B")),),
-        configs=tuple(KernelConfig((("B", block),)) for block in blocks),
-        entry="scale",
-        source=f"# {name}\n",
-    )
-
-
-def calling_configured(size: int = 512, *, name: str = "scale") -> Program:
-    b = ProgramBuilder()
-    x, out = b.input(tensor("f32", (size,))), b.allocate(tensor("f32", (size,)))
-    b.call(b.kernel(configured(name)), x, out, size)
-    b.free(x)
-    return b.build(out)
-
-
-def by_block(fast: int) -> Pretended:
-    return Pretended(
-        {
-            f"scale_config{at}": constant(1.0 if block == fast else 9.0)
-            for at, block in enumerate((64, 256))
-        }
-    )
-
-
-def test_configs_are_tuned_as_choices() -> None:
-    tuned = tune_program(calling_configured(), timer=by_block(256), interpreted=True)
-    assert [line.name for line in tuned.program.definitions] == [
-        "scale_config0",
-        "scale_config1",
-        "scale",
-    ]
-    assert policy(tuned) == RecordedChoice(1, (9.0, 1.0), only(tuned).device)
-    assert only(tuned).choices == ("scale_config0", "scale_config1")
-    assert verify(tuned.program) == ()
-
-
-def test_configs_that_are_not_timed_stay_in_their_kernel() -> None:
-    program = calling_configured()
-    untimed = tune_program(program, timer=refusing)
-    assert untimed.program == program
-    assert only(untimed).kernel == "scale"
-    assert "interpreted" in only(untimed).reason
-    broken = Pretended({f"scale_config{at}": constant(None) for at in (0, 1)})
-    failed = tune_program(program, timer=broken, interpreted=True)
-    assert failed.program == program
-    assert "no choice could be timed" in only(failed).reason
-    assert tune_program(program, kernels=(), timer=refusing).program == program
-
-
-def test_only_configs_that_are_timed_are_split() -> None:
-    b = ProgramBuilder()
-    x, out = b.input(tensor("f32", (512,))), b.allocate(tensor("f32", (512,)))
-    gpu = tensor("f32", (512,), device=Device("cuda", 63))
-    there, back = b.input(gpu), b.allocate(gpu)
-    kernels = [b.kernel(configured(name)) for name in ("scale", "other")]
-    b.call(kernels[0], x, out, 512)
-    b.call(kernels[1], there, back, 512, device=Device("cuda", 63))
-    b.free(x)
-    b.free(there)
-    tuned = tune_program(b.build(out, back), timer=by_block(64), interpreted=True)
-    names = {line.name for line in tuned.program.definitions}
-    assert names == {"scale_config0", "scale_config1", "scale", "other"}
-    assert kernels[1] in tuned.program.definitions
-    scale, other = sorted(tuned.report.kernels, key=lambda k: k.kernel, reverse=True)
-    assert scale.chosen == 0
-    assert "no device cuda:63" in other.reason
-
-
-def test_a_multi_kernel_of_a_kernel_with_configs_picks_among_all() -> None:
-    b = ProgramBuilder()
-    x, out = b.input(tensor("f32", (512,))), b.allocate(tensor("f32", (512,)))
-    triton = evolve(FAST, language=Language.TRITON, grid=(1,))
-    kernels = [b.kernel(triton), b.kernel(configured())]
-    either = b.multi_kernel(kernels, name="either", selection=BenchmarkChoice())
-    b.call(either, x, out, 512)
-    b.free(x)
-    program = b.build(out)
-    timer = by_block(256)
-    rules = {**timer.microseconds, "fast": constant(3.0)}
-    tuned = tune_program(program, timer=Pretended(rules), interpreted=True)
-    assert only(tuned).choices == ("fast", "scale_config0", "scale_config1")
-    assert policy(tuned) == RecordedChoice(2, (3.0, 9.0, 1.0), only(tuned).device)
-    assert tune_program(program, timer=refusing).program == program
 
 
 def test_values_at_which_an_argument_has_none_are_left_out() -> None:
