@@ -114,8 +114,8 @@ class Context(Emission):
         super().__init__(ProgramFacts(program))
         self.tables = {table.kind: table for table in tables}
         kinds = frozenset(table.kind for table in tables if table.functions)
-        self.devices = survey_devices(program, kinds)
-        self.layouts = survey_layouts(program)
+        self.devices = survey_devices(self.facts, kinds)
+        self.layouts = survey_layouts(self.facts)
         self.arguments = survey_arguments(self.facts)
         self.arena = plan_arena(
             program, self.devices.kinds, has_streams=bool(self.devices.streams)

@@ -9,19 +9,18 @@ from attrs import define, field, frozen
 from wrapperir.analysis import program_entry
 from wrapperir.analysis.sharing import find_sharing
 from wrapperir.emit.arena import plain_device
+from wrapperir.emit.context import ProgramFacts
 from wrapperir.emit.stream_actions import StreamUses
 from wrapperir.ir import (
     BufferRef,
     Device,
     ExternKernelLine,
-    Program,
     Stream,
     TensorType,
     TorchEnum,
 )
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.effects import Origin
-from wrapperir.ir.line_effects import LineEffects
 from wrapperir.ir.storage_operators import may_keep, needs_own_tensors
 
 # Parts of names of operators whose results are not memory with sizes and strides.
@@ -47,14 +46,13 @@ class TensorLayouts:
     apart: frozenset[str] = frozenset()
 
 
-def survey_layouts(program: Program) -> TensorLayouts:
+def survey_layouts(facts: ProgramFacts) -> TensorLayouts:
     """Return what is certain of the layouts of a program's tensors."""
+    program = facts.program
     layouts = TensorLayouts({name for name, _, _ in program_entry(program)})
     changed: set[str] = set()
     kept: set[str] = set()
-    effects = LineEffects(None)
-    for line in walk_lines(program.lines):
-        found = effects.visit(line)
+    for line, found in zip(walk_lines(program.lines), facts.effects, strict=True):
         for made in found.definitions:
             if made.origin in _NEW or (
                 made.origin in _VIEWS and made.source in layouts.exact
@@ -119,16 +117,15 @@ class DeviceSurvey:
         return sum(plain_device(stream.device) == device for stream in self.streams)
 
 
-def survey_devices(program: Program, kinds: frozenset[str]) -> DeviceSurvey:
+def survey_devices(facts: ProgramFacts, kinds: frozenset[str]) -> DeviceSurvey:
     """Return a program's uses of devices of some kinds, nested blocks included."""
-    uses, effects = StreamUses(kinds), LineEffects(None)
-    types = [type for _, type, _ in program_entry(program)]
+    uses = StreamUses(kinds)
+    types = [type for _, type, _ in program_entry(facts.program)]
     found = [type.device for type in types if isinstance(type, TensorType)]
     events: dict[str, tuple[Device, int]] = {}
     streams: dict[Stream, int] = {}
     counts = Counter[Device]()
-    for line in walk_lines(program.lines):
-        done = effects.visit(line)
+    for done in facts.effects:
         uses.add(done)
         found += [] if done.device is None else [done.device]
         if done.records and done.stream and done.stream.device.kind in kinds:

@@ -97,7 +97,8 @@ def build_graph(program: Program) -> GraphParts:
         DiagnosticError: the program holds what a graph cannot express; all such places
             are named.
     """
-    context = ProgramContext(ProgramFacts(program), *find_gpu_streams(program))
+    facts = ProgramFacts(program)
+    context = ProgramContext(facts, *find_gpu_streams(facts))
     graph = LineGraph(context)
     for _, definition in graph.walk(program.definitions, ("definitions",)):
         graph.visit(definition)

@@ -14,6 +14,7 @@ import torch
 from torch.fx import Node
 
 from wrapperir import ir as wir
+from wrapperir.emit.context import ProgramFacts
 from wrapperir.emit.stream_actions import (
     RecordUse,
     StreamPlanner,
@@ -31,7 +32,7 @@ _ZERO = torch.ops.aten.zero_.default
 _UNCHANGED = nullcontext()
 
 
-def find_gpu_streams(program: wir.Program) -> tuple[StreamUses, int | None]:
+def find_gpu_streams(facts: ProgramFacts) -> tuple[StreamUses, int | None]:
     """Return the uses of side streams, and the GPU to make current during a call.
 
     That is ``None`` where any GPU may be current: no kernel is launched on a GPU, or only
@@ -39,7 +40,7 @@ def find_gpu_streams(program: wir.Program) -> tuple[StreamUses, int | None]:
     """
     current: int | None = None
     unnamed = side = False
-    for line in walk_lines(program.lines):
+    for line in walk_lines(facts.program.lines):
         if isinstance(line, wir.KernelCallLine | wir.ExternKernelLine) and _on_gpu(
             line.device
         ):
@@ -54,7 +55,7 @@ def find_gpu_streams(program: wir.Program) -> tuple[StreamUses, int | None]:
     if unnamed and side:  # a device without an index has the streams of the first GPU
         current = 0
     # Without side streams, nobody asks for the uses, which take time to find.
-    return stream_uses(program) if side else StreamUses(), current
+    return stream_uses(facts.effects) if side else StreamUses(), current
 
 
 def _on_gpu(device: wir.Device) -> bool:

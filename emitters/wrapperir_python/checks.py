@@ -166,17 +166,11 @@ def _format_offset(context: PythonContext, buffer: str) -> Fragment:
 
 def emit_assert_size_stride(context: PythonContext, line: wir.AssertSizeStrideLine) -> None:
     """Append a check of a layout."""
-    check = fragment("torch._C._dynamo.guards.assert_size_stride")
-    buffer = context.values[line.buffer]
-    size = context.expressions.format_tuple(line.size)
-    stride = context.expressions.format_tuple(line.stride)
     context.writer.emit_line(
-        "try: {}({}, {}, {})",
-        *(context.module.bind(check, "assert_size_stride"), buffer, size, stride),
-    )
-    context.writer.emit_line(
-        "except AssertionError: {}({}, {}, {}, {})",
-        *(context.module.need("refuse_layout"), buffer, size, stride),
+        "{}({}, {}, {}, {})",
+        *(context.module.need("assert_layout"), context.values[line.buffer]),
+        context.expressions.format_tuple(line.size),
+        context.expressions.format_tuple(line.stride),
         format_string(layout_subject(line)),
     )
 

@@ -55,7 +55,7 @@ class PythonContext(Emission, ABC):
         self.arguments = ArgumentFormatter(
             module, self.expressions, None if gpu is None else gpu.index
         )
-        self.streams = StreamPlanner(facts, stream_uses(facts.program))
+        self.streams = StreamPlanner(facts, stream_uses(facts.effects))
         self.pools = PoolTensors()
         self.defined_symbols: set[str] = set()
         self.owned: set[str] = set()

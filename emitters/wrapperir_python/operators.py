@@ -46,7 +46,6 @@ class _FastOperator:
 
 
 _EMITTED = Path(__file__).with_name("emitted")
-_FILES = ("operators.py", "operators.cpp")
 _DIRECT_DTYPES = frozenset({DType.F64, DType.F32, DType.F16, DType.BF16})
 """Dtypes whose numbers lose nothing as a double; complex tensors may be lazy."""
 _OUT = ("out",)
@@ -124,8 +123,7 @@ def _is_plain(context: PythonContext, argument: Argument) -> bool:
 
 
 def _bind_direct(module: ModuleText, name: LiteralString) -> Fragment:
-    operators = module.import_file("operators", _EMITTED, *_FILES)
-    module.files[CACHE.name] = CACHE.read_text("utf-8")
+    operators = module.import_file("operators", _EMITTED, "operators.cpp", CACHE)
     return module.import_from_file(operators, name)
 
 

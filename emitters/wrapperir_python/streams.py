@@ -3,8 +3,8 @@
 Side streams are made when the module is loaded.
 """
 
-from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from typing import assert_never
 
 from wrapperir.emit import Fragment, SourceWriter, fragment
@@ -19,6 +19,8 @@ from wrapperir.emit.stream_actions import (
 )
 from wrapperir.ir import Stream
 from wrapperir_python.context import PythonContext
+
+_UNCHANGED = nullcontext()
 
 
 def emit_actions(
@@ -62,15 +64,14 @@ def emit_zero(context: PythonContext, name: str) -> None:
     emit_actions(context, context.streams.fork())
 
 
-@contextmanager
-def on_stream(context: PythonContext, stream: Stream | None) -> Generator[None]:
+def on_stream(
+    context: PythonContext, stream: Stream | None
+) -> AbstractContextManager[None]:
     """Append the lines of the ``with`` block on a stream, if it is a side stream."""
     if stream is None or not stream.number:
-        yield
-        return
+        return _UNCHANGED
     context.writer.emit_line("with torch.cuda.stream({}):", _stream_name(context, stream))
-    with context.writer.indented():
-        yield
+    return context.writer.indented()
 
 
 def _stream_name(context: PythonContext, stream: Stream) -> Fragment:

@@ -127,19 +127,24 @@ class PrivateCache:
             return Path(self.directory)
 
     @contextlib.contextmanager
-    def locked(self, name: str) -> Generator[None]:
-        """Hold the lock of a file name; names that begin alike share one lock file."""
+    def locked(self, name: str) -> Generator[Path]:
+        """Hold the lock of a file name and yield the checked directory.
+
+        Names that begin alike share one lock file.
+        """
         from filelock import FileLock
 
-        with FileLock(self.folder() / f"lock-{name[:2]}"):
-            yield
+        folder = self.folder()
+        with FileLock(folder / f"lock-{name[:2]}"):
+            yield folder
 
     @contextlib.contextmanager
     def _created(self) -> Generator[int]:
-        _check_above(self.directory)  # before anything is created there
-        os.makedirs(os.path.dirname(self.directory), mode=0o700, exist_ok=True)
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(self.directory, mode=0o700)
+        if not os.path.lexists(self.directory):
+            _check_above(self.directory)  # before anything is created there
+            os.makedirs(os.path.dirname(self.directory), mode=0o700, exist_ok=True)
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(self.directory, mode=0o700)
         with _checked_directory(self.directory) as directory:
             yield directory
 

@@ -21,7 +21,6 @@ from wrapperir.ir import (
     ValueType,
 )
 from wrapperir.ir.blocks import walk_lines
-from wrapperir.ir.line_effects import LineEffects
 from wrapperir.kernels.triton_signature import ArgumentFacts
 
 _DEEPEST = 40
@@ -35,9 +34,8 @@ def survey_arguments(facts: ProgramFacts) -> dict[str, tuple[ArgumentFacts, ...]
     # For names in memory of the program's own: a divisor of the address it begins at.
     starts: dict[str, int] = {}
     found: dict[str, tuple[ArgumentFacts, ...]] = {}
-    effects = LineEffects(None)
-    for line in walk_lines(program.lines):
-        for made in effects.visit(line).definitions:
+    for line, done in zip(walk_lines(program.lines), facts.effects, strict=True):
+        for made in done.definitions:
             if made.origin in ALLOCATIONS:
                 starts[made.name] = POOL_ALIGNMENT
             elif made.origin in DERIVATIONS and made.source in starts:

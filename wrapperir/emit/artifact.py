@@ -235,15 +235,15 @@ def store_artifact(artifact: Artifact) -> Path:
         OSError: it cannot be written.
     """
     cache, digest = build_cache("artifacts"), artifact_digest(artifact)
-    directory = cache.folder() / digest
-    with cache.locked(digest):
+    with cache.locked(digest) as folder:
+        directory = folder / digest
         try:
             if read_artifact(directory) == artifact:
                 return directory
         except DiagnosticError:
             pass  # not there yet, or damaged
         write_artifact(artifact, directory)
-    return directory
+        return directory
 
 
 @contextmanager

@@ -11,10 +11,10 @@ from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, Diagnostic, LinePath
 from wrapperir.emit.number_kinds import NumberKinds
 from wrapperir.emit.pools import PoolUse, pool_uses
-from wrapperir.emit.runnable_kernels import Runnable, runnable_kernels, value_types
+from wrapperir.emit.runnable_kernels import Runnable, runnable_kernels
 from wrapperir.ir.blocks import walk_lines
-from wrapperir.ir.effects import Origin
-from wrapperir.ir.line_effects import LineEffects
+from wrapperir.ir.effects import Effects, Origin
+from wrapperir.ir.line_effects import LineEffects, program_effects, value_types
 
 ALLOCATIONS = frozenset({Origin.ALLOCATED, Origin.PROGRAM, Origin.POOL})
 """Origins of new memory."""
@@ -40,9 +40,14 @@ class ProgramFacts:
         return frozenset(constant.name for constant in self.program.constants)
 
     @cached_property
+    def effects(self) -> Sequence[Effects]:
+        """The effects of each line, followed by the lines of its nested blocks."""
+        return program_effects(self.program)
+
+    @cached_property
     def types(self) -> Mapping[str, wir.ValueType]:
         """The type of every value, in nested blocks too."""
-        return value_types(self.program)
+        return value_types(self.program, self.effects)
 
     @cached_property
     def symbols(self) -> Mapping[str, wir.SymbolDefinitionLine]:
@@ -81,13 +86,12 @@ class ProgramFacts:
     @cached_property
     def pool_uses(self) -> Mapping[str, PoolUse]:
         """The use of each allocated pool."""
-        return pool_uses(self.program)
+        return pool_uses(self.effects)
 
     @cached_property
     def first_gpu(self) -> wir.Device | None:
         """The first CUDA device with an index that a line allocates on or runs on."""
-        for line in walk_lines(self.program.lines):
-            done = _EFFECTS.visit(line)
+        for done in self.effects:
             device = done.device
             if device is not None and device.kind == "cuda" and device.index is not None:
                 allocates = any(made.origin in ALLOCATIONS for made in done.definitions)
@@ -128,8 +132,10 @@ def provenances_to_show(lines: Sequence[wir.AnyLine]) -> list[wir.Provenance | N
     """
     shown = [line.provenance for line in lines]
     following: wir.Provenance | None = None  # of the next line that does something
+    kinds = {type(line): line for line in lines}
+    naming = {kind for kind, line in kinds.items() if _only_names_memory(line)}
     for index in range(len(lines) - 1, -1, -1):
-        if not _only_names_memory(lines[index]):
+        if type(lines[index]) not in naming:
             following = shown[index]
         elif shown[index] == following:
             shown[index] = None
@@ -137,6 +143,7 @@ def provenances_to_show(lines: Sequence[wir.AnyLine]) -> list[wir.Provenance | N
 
 
 def _only_names_memory(line: wir.AnyLine) -> bool:
+    """Say whether lines of the kind of ``line`` only allocate, name or drop memory."""
     effects = _EFFECTS.visit(line)
     origins = {made.origin for made in effects.definitions}
     only_names = origins <= ALLOCATIONS | DERIVATIONS

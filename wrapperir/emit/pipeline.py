@@ -77,7 +77,7 @@ def prepare_program(program: Program, passes: Sequence[str]) -> Program:
     _raise_errors(verify(program))
     if passes:
         program = run_passes(program, passes)
-        _raise_errors(verify(program))
+        _raise_errors(verify(program, is_well_formed=True))
     return program
 
 

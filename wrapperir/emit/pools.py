@@ -5,16 +5,14 @@ one after the other, are one tensor.  So placing and freeing mostly cost nothing
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from attrs import define, evolve, field, frozen
 
 from wrapperir import ir as wir
 from wrapperir.emit.source_text import Fragment
-from wrapperir.ir.blocks import walk_lines
-from wrapperir.ir.effects import Origin
-from wrapperir.ir.line_effects import LineEffects
+from wrapperir.ir.effects import Effects, Origin
 
 PoolLayout: TypeAlias = tuple[
     wir.Expr, wir.DType, tuple[wir.Expr, ...], tuple[wir.Expr, ...]
@@ -63,13 +61,11 @@ class PoolUse:
         return plain
 
 
-def pool_uses(program: wir.Program) -> Mapping[str, PoolUse]:
-    """Return the use of each allocated pool, by its name."""
+def pool_uses(effects: Iterable[Effects]) -> Mapping[str, PoolUse]:
+    """Return the use of each allocated pool, by its name, in lines with these effects."""
     uses: dict[str, PoolUse] = {}
     places: dict[str, tuple[PoolUse, wir.Expr]] = {}  # of pools, those in pools too
-    effects = LineEffects(None)
-    for line in walk_lines(program.lines):
-        effect = effects.visit(line)
+    for effect in effects:
         for made in effect.definitions:
             if made.origin is Origin.POOL and isinstance(made.type, wir.PoolType):
                 use = uses[made.name] = PoolUse(made.type)

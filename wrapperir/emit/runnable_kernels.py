@@ -7,8 +7,8 @@ from typing import TypeAlias, TypeVar
 from attrs import evolve, frozen
 
 from wrapperir import ir as wir
-from wrapperir.ir.blocks import blocks_of, rewrite_blocks, walk_lines
-from wrapperir.ir.line_effects import definitions
+from wrapperir.ir.blocks import rewrite_blocks, walk_lines
+from wrapperir.ir.line_effects import value_types
 
 T = TypeVar("T")
 ArgumentT = TypeVar("ArgumentT", bound=Hashable)
@@ -204,17 +204,6 @@ def _leaves(tree: wir.Expr) -> Iterator[int]:
         else:
             assert isinstance(part, int)  # verified
             yield part
-
-
-def value_types(program: wir.Program) -> dict[str, wir.ValueType]:
-    """Return the type of every value of a program, in nested blocks too."""
-    types: dict[str, wir.ValueType] = {item.name: item.type for item in program.inputs}
-    types.update({constant.name: constant.type for constant in program.constants})
-    for line in walk_lines(program.lines):
-        types.update(definitions(line))
-        for block in blocks_of(line):
-            types.update({item.name: item.type for item in block.parameters})
-    return types
 
 
 def resolve_multi_kernels(program: wir.Program) -> wir.Program:

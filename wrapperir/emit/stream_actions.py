@@ -20,15 +20,13 @@ from wrapperir.ir import (
     AllocatePoolLine,
     ExternKernelLine,
     KernelCallLine,
-    Program,
     RecordEventLine,
     Stream,
     TensorType,
     WaitEventLine,
 )
-from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.effects import Effects, Origin
-from wrapperir.ir.line_effects import LineEffects, uses
+from wrapperir.ir.line_effects import uses
 
 
 def main_stream(stream: Stream) -> Stream:
@@ -107,11 +105,11 @@ class StreamUses:
                     self.users[root].setdefault(effects.stream)
 
 
-def stream_uses(program: Program) -> StreamUses:
-    """Return the use that a program makes of the streams of CUDA devices."""
-    found, effects = StreamUses(), LineEffects(None)
-    for line in walk_lines(program.lines):
-        found.add(effects.visit(line))
+def stream_uses(effects: Iterable[Effects]) -> StreamUses:
+    """Return the use that lines with these effects make of the streams of CUDA devices."""
+    found = StreamUses()
+    for line in effects:
+        found.add(line)
     return found
 
 

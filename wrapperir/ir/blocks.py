@@ -30,12 +30,14 @@ BLOCK_FIELDS: dict[type[BodyLine], tuple[str, ...]] = {
 
 def nested_blocks(line: BodyLine) -> tuple[tuple[str, Block], ...]:
     """Return the field name and the block of each nested block of a line."""
-    return tuple((name, getattr(line, name)) for name in BLOCK_FIELDS.get(type(line), ()))
+    names = BLOCK_FIELDS.get(type(line))
+    return () if names is None else tuple((name, getattr(line, name)) for name in names)
 
 
 def blocks_of(line: BodyLine) -> tuple[Block, ...]:
     """Return the nested blocks of a line, in the order of the text."""
-    return tuple(getattr(line, name) for name in BLOCK_FIELDS.get(type(line), ()))
+    names = BLOCK_FIELDS.get(type(line))
+    return () if names is None else tuple(getattr(line, name) for name in names)
 
 
 def rewrite_blocks(line: BodyLine, rewrite: Callable[[Block], Block]) -> BodyLine:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 
 from wrapperir.ir.arguments import BufferRef, ItemOf, KernelArgument
-from wrapperir.ir.blocks import blocks_of, walk_lines
+from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.effects import (
     Actor,
     ByteAccess,
@@ -373,9 +373,29 @@ def drops(line: BodyLine) -> str | None:
 
 def value_names(program: Program) -> Iterator[str]:
     """Yield the name of each value of a program, nested blocks included."""
-    yield from (input.name for input in program.inputs)
-    yield from (constant.name for constant in program.constants)
-    for line in walk_lines(program.lines):
-        yield from (name for name, _ in definitions(line))
-        for block in blocks_of(line):
-            yield from (parameter.name for parameter in block.parameters)
+    yield from value_types(program)
+
+
+def program_effects(program: Program) -> list[Effects]:
+    """Return the effects of each line, followed by the lines of its nested blocks.
+
+    The accesses of kernels are left out.
+    """
+    return [_WITHOUT_KERNELS.visit(line) for line in walk_lines(program.lines)]
+
+
+def value_types(
+    program: Program, effects: Iterable[Effects] | None = None
+) -> dict[str, ValueType]:
+    """Return the type of each value of a program by its name, in nested blocks too.
+
+    ``effects`` are the program's effects, where they are known already.
+    """
+    types = {given.name: given.type for given in program.inputs}
+    types.update({given.name: given.type for given in program.constants})
+    for done in program_effects(program) if effects is None else effects:
+        for made in done.definitions:
+            types[made.name] = made.type
+        for nested in done.blocks:
+            types.update({item.name: item.type for item in nested.block.parameters})
+    return types

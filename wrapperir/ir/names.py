@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 _OPERATOR = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)+")
 
@@ -25,9 +25,13 @@ class FreshNames:
     """Gives out names that are unique in a program."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
-        """Start with these names taken."""
-        self._taken = set(taken)
+        """Start with these names taken; they are read when a name is first asked for."""
+        self._given = taken
         self._next: dict[str, int] = {}
+
+    @cached_property
+    def _taken(self) -> set[str]:
+        return set(self._given)
 
     def is_free(self, name: str) -> bool:
         """Say whether nothing has that name yet."""

@@ -167,9 +167,13 @@ class _TypeRule(dict[type, _Parts | _Refusal | None]):
         self.is_plain = not self.has_parts() and not {int, float} & {*self._alternatives}
         """Whether the class of a value tells all about it."""
         self.is_text = self._alternatives == [str]
+        self.leaves: set[type] = set()
+        """The allowed classes met so far whose values need no look."""
 
     def __missing__(self, kind: type) -> _Parts | _Refusal | None:
         answer = self[kind] = self._answer(kind)
+        if answer is None and (self.is_plain or not issubclass(kind, int)):
+            self.leaves.add(kind)
         return answer
 
     def _answer(self, kind: type) -> _Parts | _Refusal | None:
@@ -288,20 +292,23 @@ def _sort(column: Iterable[Any], rule: _TypeRule, following: _Generation) -> boo
         except TypeError:
             return False
         return True
-    if rule.is_plain:
-        return all(rule[kind] is None for kind in set(map(type, column)))
-    column = list(column)
+    if not rule.is_plain:
+        column = list(column)
     kinds = set(map(type, column))
+    if kinds <= rule.leaves:
+        return True
     groups: dict[type, list[object]] = {}
     for kind in kinds:
         parts = rule[kind]
-        if parts is None and not issubclass(kind, int):
+        if kind in rule.leaves:
             continue
         if isinstance(parts, _Refusal):
             return False
         if len(kinds) == 1:
-            is_one = map(operator.is_, column, itertools.repeat(column[0]))
-            group = column[:1] if all(is_one) else column
+            group, first = column, column[0]
+            is_first = map(operator.is_, column, itertools.repeat(first))
+            if first is column[-1] and all(is_first):
+                group = column[:1]
         else:
             if not groups:
                 groups = {kind: [] for kind in kinds}

@@ -4,6 +4,7 @@ They are PyTorch's own; where there is a compiler, they are called through opera
 which is compiled once for this torch and Python and kept in the user's cache.
 """
 
+import hashlib
 import importlib.util
 import os
 import shlex
@@ -67,7 +68,7 @@ def build() -> ModuleType | None:
                 [*command, "-o", str(library)], check=True, capture_output=True, input=text
             )
 
-        caching = import_file(Path(__file__).with_name("private_cache.py"))
+        caching = import_once(Path(__file__).with_name("private_cache.py"))
         cache = caching.user_cache("operators")
         if cache is None:
             return None
@@ -86,6 +87,14 @@ def import_file(path: Path, name: str | None = None) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def import_once(path: Path) -> ModuleType:
+    """Import a Python file without state, once for all emitted programs that have it."""
+    name = f"wrapperir_{path.stem}_{hashlib.sha256(path.read_bytes()).hexdigest()}"
+    if name not in sys.modules:
+        sys.modules[name] = import_file(path)
+    return sys.modules[name]
 
 
 compiled = build()

@@ -46,10 +46,10 @@ def load_module(
     """
     text = artifact.files[artifact.entry]
     assert isinstance(text, str)
-    # Tracebacks find the source by this name, through the module's loader.
-    path = f"wrapperir/{artifact_digest(artifact)[:16]}/{artifact.entry}"
     if len(artifact.files) > 1:
         path = str(store_artifact(artifact) / artifact.entry)
+    else:  # tracebacks find the source by this name, through the module's loader
+        path = f"wrapperir/{artifact_digest(artifact)[:16]}/{artifact.entry}"
     spec = ModuleSpec("wrapperir_program", _TextLoader(text, path), origin=path)
     spec.has_location = True
     module = importlib.util.module_from_spec(spec)

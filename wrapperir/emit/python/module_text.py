@@ -53,13 +53,18 @@ def whole(value):
         raise ValueError(f"{{value}} is not a whole number")
     return int(value)'''
     ),
-    "refuse_layout": SupportFunction(
+    "assert_layout": SupportFunction(
         '''\
-def refuse_layout(tensor, size, stride, subject):
-    """Raise an error for a tensor that has another size or stride."""
-    found = f"size {{[*tensor.shape]}} and stride {{[*tensor.stride()]}}"
-    message = f"{{subject}} has {{found}}, not {{[*size]}} and {{[*stride]}}"
-    raise AssertionError(message) from None'''
+def assert_layout(tensor, size, stride, subject):
+    """Raise an error if a tensor has another size or stride."""
+    if tensor.shape == size and tensor.stride() == stride:
+        return
+    try:  # strides of dimensions of size 1 do not count
+        torch._C._dynamo.guards.assert_size_stride(tensor, size, stride)
+    except AssertionError:
+        found = f"size {{[*tensor.shape]}} and stride {{[*tensor.stride()]}}"
+        message = f"{{subject}} has {{found}}, not {{[*size]}} and {{[*stride]}}"
+        raise AssertionError(message) from None'''
     ),
     "view_bytes": SupportFunction(
         '''\
@@ -173,15 +178,17 @@ class ModuleText:
         count = self._claims[name]
         return self.names.claim(name if count == 1 else f"{name}_{count}")
 
-    def import_file(self, name: LiteralString, folder: Path, *others: str) -> Fragment:
+    def import_file(
+        self, name: LiteralString, folder: Path, *others: str | Path
+    ) -> Fragment:
         """Copy ``name.py`` and other files of a folder beside the module, and import it.
 
         Return the global that holds the imported module.
         """
         imported, path = fragment(name), f"{name}.py"
         if path not in self.files:
-            for file in (path, *others):
-                self.files[file] = (folder / file).read_text("utf-8")
+            for source in (folder / file for file in (path, *others)):
+                self.files[source.name] = source.read_text("utf-8")
             importer = self.need("import_file")
             self.operators.emit_line("{} = {}('{}.py')", imported, importer, imported)
         return imported
