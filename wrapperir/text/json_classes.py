@@ -54,12 +54,14 @@ from wrapperir.text.json_scalars import (
 )
 from wrapperir.text.limits import (
     MAX_BLOCK_DEPTH,
+    MAX_INTEGER,
     MAX_LIST_DEPTH,
     MAX_RANK,
     Malformed,
     quoted,
     unwritable,
 )
+from wrapperir.text.literals import format_integer
 
 HEADER = "wrapperir"
 """The key of the schema's version."""
@@ -222,6 +224,8 @@ def _check_operation(op: ir.ExprOp, count: int, depth: int) -> None:
 
 
 def _write_expression(value: object, tables: Tables, depth: int = ir.MAX_DEPTH) -> str:
+    if type(value) is int:  # first, as most are
+        return format_integer(value)
     if isinstance(value, Symbol):
         return f'{{"symbol":"{tables.symbols[value.name]}"}}'
     if isinstance(value, bool):
@@ -236,6 +240,8 @@ def _write_expression(value: object, tables: Tables, depth: int = ir.MAX_DEPTH) 
 
 
 def _read_expression(value: object, tables: Tables, depth: int = ir.MAX_DEPTH) -> Expr:
+    if type(value) is int and -MAX_INTEGER <= value <= MAX_INTEGER:  # first, as most are
+        return value
     if is_object(value):
         if len(value) == 1 and value[0][0] == "symbol":
             return Symbol(str(SYMBOL.read(value[0][1], tables)))

@@ -5,6 +5,7 @@ the floats that JSON lacks are ``{"float": "inf"}``, ``"-inf"``, ``"nan"``.
 """
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeGuard, TypeVar, cast
 
@@ -157,9 +158,10 @@ def tagged(
 
     ``get`` returns the content of a value, and ``make`` the value of a content.
     """
+    write_item, getter = item.write, cast(Callable[[object], object], get)
 
     def write(value: object, tables: Tables) -> str:
-        return f'{{"{key}":{item.write(get(cast(T, value)), tables)}}}'
+        return f'{{"{key}":{write_item(getter(value), tables)}}}'
 
     def read(value: object, tables: Tables) -> object:
         assert is_object(value)
@@ -189,13 +191,15 @@ def array(item: Form, most: int | None = None, field: str | None = None) -> Form
     separator, opening, closing = ",[]" if field is None else (",\n", "[\n", "\n]")
     write_item, read_item = item.write, item.read
 
-    def check_rank(values: Sequence[object]) -> None:
-        if most is not None and len(values) > most:
-            raise Malformed(Code.TOO_DEEP, f"more than {most} dimensions")
+    longest = sys.maxsize if most is None else most
+
+    def too_long() -> Malformed:
+        return Malformed(Code.TOO_DEEP, f"more than {most} dimensions")
 
     def write(value: object, tables: Tables) -> str:
         assert is_tuple(value)
-        check_rank(value)
+        if len(value) > longest:
+            raise too_long()
         texts: list[str] = []
         try:
             for element in value:
@@ -207,7 +211,8 @@ def array(item: Form, most: int | None = None, field: str | None = None) -> Form
     def read(value: object, tables: Tables) -> object:
         if not is_array(value):
             raise wrong_type(value, "an array")
-        check_rank(value)
+        if len(value) > longest:
+            raise too_long()
         items: list[object] = []
         for index, element in enumerate(value):
             try:
@@ -269,7 +274,7 @@ def one_of(*forms: Form, wanted: str | None = None) -> Form:
         return writers[type(value)](value, tables)
 
     def read(value: object, tables: Tables) -> object:
-        reader = readers.get(head(value))
+        reader = readers.get(head(value) if is_object(value) else type(value))
         if reader is None:
             kind = get(value, "kind") if kinds and is_object(value) else None
             if kind is not None:

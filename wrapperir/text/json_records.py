@@ -84,8 +84,14 @@ class Record:
         return [f.form.write(None, Tables()) for f in self.fields if not f.name]
 
     @cached_property
-    def _written(self) -> Sequence[tuple[str, Callable[[object], object], object, Write]]:
-        return [(f.key, f.get, f.default, f.form.write) for f in self.fields if f.name]
+    def _written(
+        self,
+    ) -> Sequence[tuple[str, Callable[[object], object], object, type, Write]]:
+        return [
+            (f.key, f.get, f.default, type(f.default), f.form.write)
+            for f in self.fields
+            if f.name
+        ]
 
     def write(self, value: object, tables: Tables) -> str:
         """Write an object of the class."""
@@ -94,11 +100,9 @@ class Record:
         parts = self._constants[:]
         key = ""
         try:
-            for key, get, default, write in self._written:
+            for key, get, default, kind, write in self._written:
                 content = get(value)
-                if content is default or (
-                    type(content) is type(default) and content == default
-                ):
+                if content is default or (type(content) is kind and content == default):
                     continue
                 parts.append(f'"{key}":{write(content, tables)}')
         except WRITE_ERRORS as error:

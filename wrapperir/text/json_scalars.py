@@ -92,13 +92,16 @@ TEXT = _scalar(
 
 
 def _name(wanted: str, schema: JsonSchema, checked: Callable[[Tables], Checked]) -> Form:
-    return _scalar(
-        str,
-        wanted,
-        schema,
-        lambda value, tables: f'"{checked(tables)[value]}"',
-        lambda value, tables: checked(tables)[value],
-    )
+    def write(value: object, tables: Tables) -> str:
+        assert isinstance(value, str)
+        return f'"{checked(tables)[value]}"'
+
+    def read(value: object, tables: Tables) -> object:
+        if type(value) is not str:
+            raise wrong_type(value, wanted)
+        return checked(tables)[value]
+
+    return Form((str,), (str,), wanted, schema, write, read)
 
 
 _PATTERN = "[A-Za-z_][A-Za-z0-9_]"

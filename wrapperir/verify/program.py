@@ -80,9 +80,7 @@ results grid configs entry metadata sizes choices selection outputs
 _ORDER = {name: rank for rank, name in enumerate(_SECTIONS.split())}
 
 
-def verify(
-    program: wir.Program, *, is_well_formed: bool = False
-) -> tuple[Diagnostic, ...]:
+def verify(program: wir.Program, *, is_well_formed: bool = False) -> tuple[Diagnostic, ...]:
     """Return every fault that is certain from the program alone, sorted by place.
 
     The rules are those of ``docs/reference/semantics.md``; each diagnostic's code has an
