@@ -292,9 +292,8 @@ def _sort(column: Iterable[Any], rule: _TypeRule, following: _Generation) -> boo
         except TypeError:
             return False
         return True
-    if not rule.is_plain:
-        column = list(column)
-    kinds = set(map(type, column))
+    values = list(column)
+    kinds = set(map(type, values))
     if kinds <= rule.leaves:
         return True
     groups: dict[type, list[object]] = {}
@@ -305,14 +304,14 @@ def _sort(column: Iterable[Any], rule: _TypeRule, following: _Generation) -> boo
         if isinstance(parts, _Refusal):
             return False
         if len(kinds) == 1:
-            group, first = column, column[0]
-            is_first = map(operator.is_, column, itertools.repeat(first))
-            if first is column[-1] and all(is_first):
-                group = column[:1]
+            group, first = values, values[0]
+            is_first = map(operator.is_, values, itertools.repeat(first))
+            if first is values[-1] and all(is_first):
+                group = values[:1]
         else:
             if not groups:
                 groups = {kind: [] for kind in kinds}
-                for value in column:
+                for value in values:
                     groups[type(value)].append(value)
             group = groups[kind]
         if parts is not None:
