@@ -377,10 +377,7 @@ def value_names(program: Program) -> Iterator[str]:
 
 
 def program_effects(program: Program) -> list[Effects]:
-    """Return the effects of each line, followed by the lines of its nested blocks.
-
-    The accesses of kernels are left out.
-    """
+    """Return effects in the order of :func:`walk_lines`, without accesses of kernels."""
     return [_WITHOUT_KERNELS.visit(line) for line in walk_lines(program.lines)]
 
 
