@@ -1,10 +1,12 @@
 """Processes that begin with torch imported: children of one process that imported it.
 
 Importing torch takes seconds, and most tests that need a process of their own need one that
-no other test has changed, not one that imports torch.
+no other test has changed, not one that imports torch.  Commands begin with modules of
+wrapperir imported, too; code that is run with ``-c`` imports them itself.
 """
 
 import atexit
+import gc
 import importlib
 import json
 import os
@@ -19,6 +21,12 @@ from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+_IMPORTED = (
+    "torch._inductor.compile_fx",
+    *(f"wrapperir.cli.{name}" for name in ("main", "run", "compile", "tune", "memory")),
+    *("wrapperir.verify", "wrapperir.passes", "wrapperir.interp", "wrapperir.report"),
+    *("wrapperir_python.emitter", "wrapperir_cpp.artifact_files", "wrapperir_cpp.build"),
+)
 _CLIENT = """\
 #!{python} -IS
 import json, os, socket, sys
@@ -130,6 +138,9 @@ def _status_of(arguments: Sequence[str]) -> int:
         if option == "-m":
             runpy.run_module(what, run_name="__main__", alter_sys=True)
         else:
+            for name in list(sys.modules):
+                if name.startswith("wrapperir"):
+                    del sys.modules[name]
             exec(compile(what, "<string>", "exec"), {"__name__": "__main__"})
     except SystemExit as end:
         status = end.code
@@ -151,7 +162,9 @@ def _forget_children(*_: object) -> None:
 
 def main() -> None:
     """Listen until the process is terminated."""
-    importlib.import_module("torch._inductor.compile_fx")
+    for name in _IMPORTED:
+        importlib.import_module(name)
+    gc.freeze()  # else each child searches, and so copies, all of this for garbage
     sys.path.remove(os.getcwd())
     signal.signal(signal.SIGCHLD, _forget_children)
     server = socket.socket(socket.AF_UNIX)

@@ -403,14 +403,14 @@ def test_frames_of_many_calls_at_once_are_not_kept() -> None:
 
 
 def test_many_values_do_not_take_the_stack() -> None:
-    count = 4500  # 72 KB
+    count = 2300  # 37 KB
     lines = [f"%b{i} = extern_kernel aten.relu.default(%x) : f32[8]" for i in range(count)]
     lines += [f"free %b{i}" for i in range(1, count)]
     body = "\n".join(lines)
     program = parsed(f"program @main(%x: f32[8]) {{\n{body}\nreturn %b0\n}}\n")
     call = load(program, {})
     found: list[Value] = []
-    before = threading.stack_size(64 * 1024)
+    before = threading.stack_size(32 * 1024)
     try:
         thread = threading.Thread(target=lambda: found.extend(call([torch.ones(8)])))
         thread.start()

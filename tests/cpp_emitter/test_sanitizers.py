@@ -16,7 +16,8 @@ from wrapperir_cpp.emitter import CppEmitter
 
 ROOT = Path(__file__).parents[2]
 TORCH = Path(torch.__file__).parent / "lib"
-FLAGS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-g1")
+# Unoptimized, no error is optimized away, and compiling takes less time.
+FLAGS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-g1", "-O0")
 
 
 def sanitizer(name: str) -> str:
@@ -28,13 +29,15 @@ def sanitizer(name: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def compiler(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Return a compiler that adds the sanitizers."""
+def compiler(run_cache: Path) -> str:
+    """Return a compiler that adds the sanitizers; each process of a run has the same."""
     if shutil.which("c++") is None or not Path(sanitizer("libasan.so")).is_absolute():
         pytest.skip("the compiler has no sanitizers")
-    script = tmp_path_factory.mktemp("compiler") / "c++"
-    script.write_text(f'#!/bin/sh\nexec c++ "$@" {" ".join(FLAGS)}\n')
-    script.chmod(0o700)
+    script = run_cache.with_name("sanitizing-c++")
+    written = script.with_suffix(f".{os.getpid()}")
+    written.write_text(f'#!/bin/sh\nexec c++ "$@" {" ".join(FLAGS)}\n')
+    written.chmod(0o700)
+    written.replace(script)
     return str(script)
 
 
