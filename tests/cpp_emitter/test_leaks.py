@@ -10,6 +10,7 @@ import torch
 from tests.cpp_emitter.running import assert_same, load, parsed
 from wrapperir.emit import Loaded
 from wrapperir.interp import interpret
+from wrapperir_cpp.emitter import CppEmitter
 
 # Slots, views of slots, tensors that frames have ready, operators by every way of calling
 # them, tuples, blocks, and memory that is zero.
@@ -121,11 +122,12 @@ def test_failing_calls_keep_nothing(everything: Loaded, n: int, message: str) ->
 
 
 def test_programs_that_are_dropped_keep_nothing() -> None:
-    program = parsed(EVERYTHING)
+    emitter = CppEmitter()
+    artifact = emitter.build(emitter.emit(parsed(EVERYTHING)), {})
     x = torch.ones(8, 8)
 
     def open_and_drop() -> None:
-        load(program, constants())([x, 2])
+        emitter.load(artifact, constants())([x, 2])
 
     for _ in range(20):
         open_and_drop()

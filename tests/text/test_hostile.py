@@ -149,11 +149,11 @@ def test_mutated_json(data: st.DataObject) -> None:
 
 
 def test_wrong_type_everywhere() -> None:
-    for place in range(len(list(places(json.loads(JSON))))):
-        document = json.loads(JSON)
-        container, key = list(places(document))[place]
+    document = json.loads(JSON)
+    for container, key in list(places(document)):
         was, container[key] = container[key], {"nonsense": []}  # type: ignore[index]
         text = json.dumps(document)
+        container[key] = was  # type: ignore[index]
         found = diagnostics(parse_json, text)
         assert len(found) == 1, (key, was)
         assert_placed(found, text)
