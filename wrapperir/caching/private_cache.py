@@ -128,13 +128,13 @@ class PrivateCache:
 
     @contextlib.contextmanager
     def locked(self, name: str) -> Generator[Path]:
-        """Hold the lock of a file name and yield the checked directory.
+        """Hold the lock of a file name in the directory, which :meth:`folder` checked.
 
-        Names that begin alike share one lock file.
+        Yield the directory.  Names that begin alike share one lock file.
         """
         from filelock import FileLock
 
-        folder = self.folder()
+        folder = Path(self.directory)
         with FileLock(folder / f"lock-{name[:2]}"):
             yield folder
 

@@ -1,5 +1,6 @@
 """Target code: safe fragments, identifiers, and a writer of lines."""
 
+import re
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from typing import LiteralString, NewType
@@ -39,7 +40,7 @@ def escape_comment(text: str) -> Fragment:
     (``??/`` is a backslash to old C++), and does not end in a backslash, which would
     continue a C++ line comment on the next line.
     """
-    if text.isascii() and text.isprintable() and _PLAIN.isdisjoint(text):
+    if text.isascii() and text.isprintable() and not _ESCAPED.search(text):
         return Fragment(text)
     escaped = text.encode("unicode_escape").decode("ascii")
     for found, replacement in (("*/", "* /"), ("/*", "/ *"), ("??", "? ?")):
@@ -49,7 +50,7 @@ def escape_comment(text: str) -> Fragment:
     return Fragment(f"{escaped}." if escaped.rstrip().endswith("\\") else escaped)
 
 
-_PLAIN = frozenset("\\*?")
+_ESCAPED = re.compile(r"[\\*?]")
 
 
 class Namespace(dict[str, Fragment]):
@@ -137,7 +138,7 @@ class SourceWriter:
     def emit_writer(self, other: "SourceWriter") -> None:
         """Append the lines of another writer, at this writer's margin."""
         if self._margin:
-            self._lines.extend(f"{self._margin}{line}" for line in other._lines)
+            self._lines += [self._margin + line for line in other._lines]
         else:
             self._lines.extend(other._lines)
 
@@ -158,4 +159,4 @@ class SourceWriter:
 
     def format_text(self) -> str:
         """Return all lines, each ended by a newline."""
-        return "".join(f"{line}\n" for line in self._lines)
+        return "\n".join([*self._lines, ""])

@@ -9,7 +9,7 @@ that it waits for that stream before it gives the memory away.
 On other devices work runs in the order in which it is submitted, so no actions are needed.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TypeAlias, assert_never
 
 from attrs import define, field, frozen
@@ -105,11 +105,12 @@ class StreamUses:
                     self.users[root].setdefault(effects.stream)
 
 
-def stream_uses(effects: Iterable[Effects]) -> StreamUses:
+def stream_uses(effects: Collection[Effects]) -> StreamUses:
     """Return the use that lines with these effects make of the streams of CUDA devices."""
     found = StreamUses()
-    for line in effects:
-        found.add(line)
+    if any(e.stream is not None and e.stream.device.kind == "cuda" for e in effects):
+        for line in effects:
+            found.add(line)
     return found
 
 
@@ -144,7 +145,7 @@ class StreamPlanner:
 
     def allocate(self, line: AllocateLine | AllocatePoolLine) -> Stream | None:
         """Return the home of an allocation, the stream to allocate on; ``None`` for any."""
-        home = next(iter(self._users[line.result]), None)
+        home = next(iter(self._users.get(line.result, ())), None)
         self._memory[line.result] = _StreamMemory(home)
         return home
 
@@ -156,7 +157,7 @@ class StreamPlanner:
         """
         if isinstance(line, AllocateLine):
             return []
-        home, *others = self._users[line.result] or (None,)
+        home, *others = self._users.get(line.result) or (None,)
         return [WaitStream(other, home) for other in others if home is not None]
 
     def alias(self, name: str, source: str) -> None:

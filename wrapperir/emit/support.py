@@ -42,8 +42,8 @@ def check_support(
             lacking.setdefault(type(line), []).append(path)
             continue
         done = effects.visit(line)
-        if done.device is not None:
-            number = 0 if done.stream is None else done.stream.number
+        number = 0 if done.stream is None else done.stream.number
+        if done.device is not None and (number or support.devices is not None):
             found.extend(_check_device(emitter, support, done.device, number, path))
     kinds = (_unsupported_lines(emitter, kind, paths) for kind, paths in lacking.items())
     return (*kinds, *found)
