@@ -105,13 +105,16 @@ def _checked(
         just_checked = set()
         effects = _EFFECTS.visit(line)
         for value in effects.definitions:
-            sources = (value.source, *value.may_alias)
-            is_view = value.origin is not Origin.MOVED and not workspaces.isdisjoint(
-                sources
+            is_view = (
+                workspaces
+                and value.origin is not Origin.MOVED
+                and not workspaces.isdisjoint((value.source, *value.may_alias))
             )
             if value.workspace is not None or is_view:
                 workspaces.add(value.name)
-        made.append(_with_blocks(line, effects, kernels, workspaces))
+        if effects.blocks:
+            line = _with_blocks(line, effects, kernels, workspaces)
+        made.append(line)
     return tuple(made)
 
 

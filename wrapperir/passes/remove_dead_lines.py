@@ -1,6 +1,6 @@
 """Remove lines whose results nothing uses."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from wrapperir.analysis import Body, rewrite_bodies
 from wrapperir.ir import BodyLine, ExternKernelLine, FreeLine, Program, ReuseLine
@@ -44,7 +44,7 @@ def remove_dead_lines(program: Program) -> Program:
 _EFFECTS = LineEffects(None)
 
 
-def _without_dead(body: Body) -> Iterator[BodyLine]:
+def _without_dead(body: Body) -> Iterable[BodyLine]:
     live = {name for result in body.results for name in buffers_in(result)}
     removed: set[str] = set()
     backward: list[BodyLine] = []
@@ -61,9 +61,13 @@ def _without_dead(body: Body) -> Iterator[BodyLine]:
             continue
         live.update(effects.uses)
         backward.append(line)
-    for line in reversed(backward):
-        if not (isinstance(line, FreeLine) and line.buffer in removed):
-            yield line
+    if not removed:
+        return reversed(backward)
+    return [
+        line
+        for line in reversed(backward)
+        if not (isinstance(line, FreeLine) and line.buffer in removed)
+    ]
 
 
 def _removable_result(line: BodyLine, effects: Effects) -> str | None:
