@@ -142,12 +142,16 @@ def recover_workspaces(program: wir.Program) -> wir.Program:
 
 def _zeroed(lines: tuple[wir.BodyLine, ...]) -> tuple[wir.BodyLine, ...]:
     result: list[wir.BodyLine] = []
+    at, made = 0, None  # the last memory made, which only frees follow
     for line in lines:
-        last = result[-1] if result else None
-        if isinstance(last, wir.AllocateLine | wir.PlaceLine) and _zeroes(line, last):
-            result[-1] = evolve(last, workspace=wir.ZeroMode.ZERO_ON_CALL)
-        else:
-            result.append(rewrite_blocks(line, _zero_block))
+        if made is not None and _zeroes(line, made):
+            result[at] = made = evolve(made, workspace=wir.ZeroMode.ZERO_ON_CALL)
+            continue
+        if isinstance(line, wir.AllocateLine | wir.PlaceLine):
+            at, made = len(result), line
+        elif not isinstance(line, wir.FreeLine):
+            made = None
+        result.append(rewrite_blocks(line, _zero_block))
     return tuple(result)
 
 
