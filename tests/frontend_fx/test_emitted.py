@@ -202,6 +202,42 @@ program @main(%x: f32[s0, 1]) {
     assert placed >= {"buf0", "buf1"}
 
 
+def test_a_view_of_a_placed_buffer_of_symbolic_size_is_no_other_part() -> None:
+    program = parse_program(
+        """
+wrapperir 1
+program @main(%x: f32[s0, 6]) {
+  symbol s0: int 2..6 = size(%x, 0)
+
+  %pool = allocate_pool pool[512]
+  %buf0 = place f64[s0, 6] in %pool at 0
+  %view0 = reinterpret %buf0 as f64[s0, 3; stride 6, 1; offset 3]
+  extern_kernel aten.fill_.Scalar(%view0, 3) writes(%view0)
+  %buf1 = place f32[s0, 6] in %pool at 320
+  extern_kernel aten.neg.out(%x, out = %buf1) writes(%buf1) stream(1)
+  %event0 = record_event stream(1)
+  wait_event %event0
+  %buf2 = subgraph_call @block(%x, %pool) : f32[s0, 6] {
+    body (%y: f32[s0, 6], %bytes: pool[512]) {
+      %buf3 = extern_kernel aten.neg.default(%y) : f32[s0, 6]
+      return %buf3
+    }
+  }
+  free %x
+  free %buf0
+  free %view0
+  free %buf1
+  free %pool
+  return %buf2
+}
+"""
+    )
+    found = lowered(without_lines(emitted(program, {})))
+    placed = {line.result for line in found.program.lines if isinstance(line, PlaceLine)}
+    assert placed >= {"buf0", "buf1"}
+    assert "view0" not in placed
+
+
 def test_a_placed_buffer_that_is_viewed_again_keeps_its_elements() -> None:
     program = parse_program(
         """

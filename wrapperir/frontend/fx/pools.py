@@ -1,13 +1,20 @@
 """Recovery of pools, memory that a graph only makes views of, and of valid frees."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from attrs import define, evolve, field
 
 from wrapperir import ir as wir
+from wrapperir.analysis.arithmetic import (
+    UNBOUNDED,
+    Interval,
+    Polynomial,
+    Polynomials,
+    combine,
+)
 from wrapperir.diagnostics import Code, Diagnostic, Severity
-from wrapperir.ir.blocks import blocks_of, rewrite_blocks
+from wrapperir.ir.blocks import blocks_of, rewrite_blocks, walk_lines
 from wrapperir.ir.line_effects import LineEffects, definitions, uses
 from wrapperir.ir.mentions import buffers_in
 from wrapperir.passes import insert_frees
@@ -31,7 +38,7 @@ def recover_pools(program: wir.Program) -> wir.Program:
         %pool0 = allocate_pool pool[64]
         %buf0 = place f32[4] in %pool0 at 32
     """
-    scope = _PoolScope({})
+    scope = _PoolScope(_SizeOrder.of_program(program), {})
     lines = scope.lines(program.lines, program.outputs)
     if lines != program.lines:
         recovered = insert_frees(keep_last_frees(evolve(program, lines=lines)))
@@ -46,6 +53,44 @@ def _refutes(found: Diagnostic) -> bool:
     Workspaces are recovered after pools, so an argument that is not yet one shows nothing.
     """
     return found.severity is Severity.ERROR and found.code is not Code.WORKSPACE_ARGUMENT
+
+
+@define(eq=False)
+class _SizeOrder:
+    """Compares sizes of symbols with one definition, which is not in a nested block."""
+
+    polynomials: Polynomials
+    kept: list[wir.Expr] = field(factory=list[wir.Expr])
+    """Expressions that were compared: polynomials are remembered by identity."""
+
+    @classmethod
+    def of_program(cls, program: wir.Program) -> "_SizeOrder":
+        ranges: dict[str, Interval] = {}
+        computed: dict[str, Polynomial] = {}
+        polynomials = Polynomials(lambda name: ranges.get(name, UNBOUNDED), computed.get)
+        inner = {line.symbol for line in _symbols(walk_lines(program.lines))}
+        inner -= {line.symbol for line in _symbols(program.lines)}
+        for line in (*program.symbols, *_symbols(program.lines)):
+            if line.kind is wir.SymbolKind.INT and line.symbol not in inner:
+                low = -math.inf if line.lower is None else line.lower
+                ranges[line.symbol] = low, math.inf if line.upper is None else line.upper
+                if isinstance(line.source, wir.Symbol):
+                    computed[line.symbol] = polynomials.of(line.source)
+        return cls(polynomials)
+
+    def at_most(self, left: Sequence[wir.Expr], right: Sequence[wir.Expr]) -> bool:
+        """Say whether one sum is at most the other, whatever the symbols are."""
+        self.kept += [*left, *right]
+        rest: Polynomial = {}
+        for term in right:
+            rest = combine(rest, self.polynomials.of(term), 1)
+        for term in left:
+            rest = combine(rest, self.polynomials.of(term), -1)
+        return self.polynomials.bounds(rest)[0] >= 0
+
+
+def _symbols(lines: Iterable[wir.BodyLine]) -> Iterator[wir.SymbolDefinitionLine]:
+    return (line for line in lines if isinstance(line, wir.SymbolDefinitionLine))
 
 
 @define(eq=False)
@@ -69,6 +114,7 @@ class _PoolScope:
         last: the last line, by number, that uses or frees a name.
     """
 
+    sizes: _SizeOrder
     pools: dict[str, str]
     types: dict[str, wir.PoolType] = field(factory=dict[str, wir.PoolType])
     begins: dict[str, wir.Expr] = field(factory=dict[str, wir.Expr])
@@ -166,16 +212,23 @@ class _PoolScope:
             if part.pool == pool and name == part.names[0]:
                 used = any(self.last.get(each, -1) > at for each in part.names)
                 same = part.begin == begin and part.bytes == size
-                if (used or not part.freed) and (same or _is_within(begin, size, part)):
+                if (used or not part.freed) and (
+                    same or self._is_within(begin, size, part)
+                ):
                     return name
         return None
+
+    def _is_within(self, begin: wir.Expr, size: wir.Expr, part: _PlacedPart) -> bool:
+        end = (part.begin, part.bytes)
+        at_most = self.sizes.at_most
+        return at_most((part.begin,), (begin,)) and at_most((begin, size), end)
 
     def _with_blocks(self, line: wir.BodyLine) -> wir.BodyLine:
         # All blocks of a line are given the same.
         given = _EFFECTS.visit(line).blocks[0].operands
 
         def rewrite(block: wir.Block) -> wir.Block:
-            inner = _PoolScope({})
+            inner = _PoolScope(self.sizes, {})
             parameters: list[wir.BlockParameter] = []
             for parameter, argument in zip(block.parameters, given, strict=True):
                 type: wir.ValueType = parameter.type
@@ -296,15 +349,6 @@ def _bytes(type: wir.TensorType) -> wir.Expr:
     if type.stride == wir.contiguous_stride(type.size):  # one product, equal to others
         return wir.mul(wir.product(type.size), type.dtype.itemsize)
     return wir.mul(wir.storage_extent(type), type.dtype.itemsize)
-
-
-def _is_within(begin: wir.Expr, size: wir.Expr, part: _PlacedPart) -> bool:
-    first, count = part.begin, part.bytes
-    if not (isinstance(begin, int) and isinstance(first, int)):
-        return False
-    if not (isinstance(size, int) and isinstance(count, int)):
-        return False
-    return first <= begin and begin + size <= first + count
 
 
 def keep_last_frees(program: wir.Program) -> wir.Program:
