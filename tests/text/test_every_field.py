@@ -9,6 +9,7 @@ from wrapperir.ir import (
     LINES,
     Program,
     WorkspaceNeed,
+    definition,
     kernel,
     line,
     selection,
@@ -32,7 +33,7 @@ def objects(value: object) -> Iterator[object]:
 
 
 def ir_classes() -> list[type]:
-    modules = (kernel, line, selection, types)
+    modules = (definition, kernel, line, selection, types)
     found = [
         kind
         for module in modules
@@ -51,7 +52,7 @@ def test_sample_has_every_line_kind() -> None:
     assert {type(o) for o in objects(SAMPLE)} >= set(LINES)
 
 
-@pytest.mark.parametrize("kind", [k for k in ir_classes() if k is not line.Line])
+@pytest.mark.parametrize("kind", [k for k in ir_classes() if k is not definition.Line])
 def test_sample_gives_every_field_a_value(kind: type) -> None:
     instances = [o for o in objects(SAMPLE) if type(o) is kind]
     assert instances

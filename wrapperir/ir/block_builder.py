@@ -5,6 +5,7 @@ from typing import Self, TypeAlias, Union
 
 from attrs import evolve, frozen
 
+from wrapperir.ir import line as lines
 from wrapperir.ir.arguments import (
     Argument,
     BufferRef,
@@ -12,36 +13,9 @@ from wrapperir.ir.arguments import (
     SymbolKind,
     SymbolSource,
 )
+from wrapperir.ir.definition import DefinitionLine, Provenance
 from wrapperir.ir.expr import Expr, Symbol
 from wrapperir.ir.kernel import ZeroMode
-from wrapperir.ir.line import (
-    AllocateLine,
-    AllocatePoolLine,
-    AssertAlignmentLine,
-    AssertNotNanLine,
-    AssertScalarLine,
-    AssertSizeStrideLine,
-    Block,
-    BlockParameter,
-    BodyLine,
-    CommentLine,
-    ConditionalLine,
-    DefinitionLine,
-    ExternKernelLine,
-    FreeLine,
-    KernelCallLine,
-    MultiOutputLine,
-    PlaceLine,
-    Provenance,
-    RecordEventLine,
-    ReinterpretLine,
-    Result,
-    ReuseLine,
-    SubgraphCallLine,
-    SymbolDefinitionLine,
-    WaitEventLine,
-    WhileLoopLine,
-)
 from wrapperir.ir.names import FreshNames
 from wrapperir.ir.types import CPU, Device, EventType, PoolType, TensorType, ValueType
 
@@ -86,7 +60,7 @@ class BlockBuilder:
     def __init__(self, names: FreshNames) -> None:
         """Start an empty block, whose generated names are unique in ``names``."""
         self._names = names
-        self._lines: list[BodyLine] = []
+        self._lines: list[lines.BodyLine] = []
         self._provenance: Provenance | None = None
 
     def at(self, provenance: Provenance | None) -> Self:
@@ -94,7 +68,7 @@ class BlockBuilder:
         self._provenance = provenance
         return self
 
-    def append(self, line: BodyLine) -> Self:
+    def append(self, line: lines.BodyLine) -> Self:
         """Append a line as it is; the caller keeps its names unique."""
         self._lines.append(line)
         return self
@@ -109,13 +83,13 @@ class BlockBuilder:
         """Allocate a buffer, or with a zero mode a workspace."""
         value = self._value(name, "buf", type)
         return self._define(
-            value, AllocateLine(result=value.name, type=type, workspace=workspace)
+            value, lines.AllocateLine(result=value.name, type=type, workspace=workspace)
         )
 
     def allocate_pool(self, type: PoolType, *, name: str | None = None) -> NamedValue:
         """Allocate memory to place buffers in."""
         value = self._value(name, "pool", type)
-        return self._define(value, AllocatePoolLine(result=value.name, type=type))
+        return self._define(value, lines.AllocatePoolLine(result=value.name, type=type))
 
     def place(
         self,
@@ -128,7 +102,7 @@ class BlockBuilder:
     ) -> NamedValue:
         """Begin a buffer, or a smaller pool, at byte ``offset`` of ``pool``."""
         value = self._value(name, "buf" if isinstance(type, TensorType) else "pool", type)
-        line = PlaceLine(
+        line = lines.PlaceLine(
             result=value.name,
             type=type,
             pool=pool.name,
@@ -140,7 +114,7 @@ class BlockBuilder:
     def free(self, *values: NamedValue) -> Self:
         """Drop names."""
         for value in values:
-            self._append(FreeLine(buffer=value.name))
+            self._append(lines.FreeLine(buffer=value.name))
         return self
 
     def reuse(
@@ -149,7 +123,7 @@ class BlockBuilder:
         """Give the memory of ``source`` a new name and type; ``source`` is dropped."""
         value = self._value(name, "buf", type)
         return self._define(
-            value, ReuseLine(result=value.name, source=source.name, type=type)
+            value, lines.ReuseLine(result=value.name, source=source.name, type=type)
         )
 
     def reinterpret(
@@ -158,7 +132,7 @@ class BlockBuilder:
         """Name a view of ``source``."""
         value = self._value(name, "view", type)
         return self._define(
-            value, ReinterpretLine(result=value.name, source=source.name, type=type)
+            value, lines.ReinterpretLine(result=value.name, source=source.name, type=type)
         )
 
     def call(
@@ -169,7 +143,7 @@ class BlockBuilder:
         stream: int = 0,
     ) -> Self:
         """Launch a kernel or multi-kernel."""
-        line = KernelCallLine(
+        line = lines.KernelCallLine(
             kernel=kernel if isinstance(kernel, str) else kernel.name,
             arguments=tuple(_as_kernel_argument(a) for a in arguments),
             device=device,
@@ -220,7 +194,7 @@ class BlockBuilder:
     ) -> NamedValue:
         """Name one result of an operator that returned several."""
         value = self._value(name, "buf", type)
-        line = MultiOutputLine(
+        line = lines.MultiOutputLine(
             result=value.name, source=source.name, indices=indices, type=type
         )
         return self._define(value, line)
@@ -231,14 +205,16 @@ class BlockBuilder:
         """Name the point that a stream's work has reached."""
         value = self._value(name, "event", EventType(device))
         return self._define(
-            value, RecordEventLine(result=value.name, device=device, stream=stream)
+            value, lines.RecordEventLine(result=value.name, device=device, stream=stream)
         )
 
     def wait_event(
         self, event: NamedValue, device: Device = CPU, *, stream: int = 0
     ) -> Self:
         """Have later work on a stream wait until ``event`` is reached."""
-        return self._append(WaitEventLine(event=event.name, device=device, stream=stream))
+        return self._append(
+            lines.WaitEventLine(event=event.name, device=device, stream=stream)
+        )
 
     def define_symbol(
         self,
@@ -251,7 +227,7 @@ class BlockBuilder:
     ) -> Symbol:
         """Define a symbol in the body."""
         self._append(
-            SymbolDefinitionLine(
+            lines.SymbolDefinitionLine(
                 symbol=name, kind=kind, lower=lower, upper=upper, source=source
             )
         )
@@ -265,7 +241,7 @@ class BlockBuilder:
         message: str = "",
     ) -> Self:
         """Check a tensor's size and stride."""
-        line = AssertSizeStrideLine(
+        line = lines.AssertSizeStrideLine(
             buffer=value.name, size=tuple(size), stride=tuple(stride), message=message
         )
         return self._append(line)
@@ -273,16 +249,16 @@ class BlockBuilder:
     def assert_alignment(self, value: NamedValue, bytes: int, message: str = "") -> Self:
         """Check a tensor's alignment in bytes."""
         return self._append(
-            AssertAlignmentLine(buffer=value.name, bytes=bytes, message=message)
+            lines.AssertAlignmentLine(buffer=value.name, bytes=bytes, message=message)
         )
 
     def assert_scalar(self, condition: Expr, message: str = "") -> Self:
         """Check a condition."""
-        return self._append(AssertScalarLine(condition=condition, message=message))
+        return self._append(lines.AssertScalarLine(condition=condition, message=message))
 
     def assert_not_nan(self, value: NamedValue, message: str = "") -> Self:
         """Check that a tensor holds no NaN and no infinity."""
-        return self._append(AssertNotNanLine(buffer=value.name, message=message))
+        return self._append(lines.AssertNotNanLine(buffer=value.name, message=message))
 
     def conditional(
         self,
@@ -295,7 +271,7 @@ class BlockBuilder:
     ) -> tuple[NamedValue, ...]:
         """Run one of two blocks; each is filled by a function of (block, *parameters)."""
         named = self._results(results)
-        line = ConditionalLine(
+        line = lines.ConditionalLine(
             results=named,
             predicate=_as_kernel_argument(predicate),
             operands=_names(operands),
@@ -315,7 +291,7 @@ class BlockBuilder:
         """Run ``body`` while ``condition`` holds; results have the carried types."""
         named = self._results([value.type for value in carried])
         operands = [*carried, *invariant]
-        line = WhileLoopLine(
+        line = lines.WhileLoopLine(
             results=named,
             carried=_names(carried),
             invariant=_names(invariant),
@@ -334,7 +310,7 @@ class BlockBuilder:
     ) -> tuple[NamedValue, ...]:
         """Run a named block."""
         named = self._results(results)
-        line = SubgraphCallLine(
+        line = lines.SubgraphCallLine(
             results=named,
             name=name,
             operands=_names(operands),
@@ -344,9 +320,9 @@ class BlockBuilder:
 
     def comment(self, text: str) -> Self:
         """Add a comment."""
-        return self._append(CommentLine(text=text))
+        return self._append(lines.CommentLine(text=text))
 
-    def _append(self, line: BodyLine) -> Self:
+    def _append(self, line: lines.BodyLine) -> Self:
         if self._provenance is not None:
             line = evolve(line, provenance=self._provenance)
         return self.append(line)
@@ -354,25 +330,25 @@ class BlockBuilder:
     def _value(self, name: str | None, prefix: str, type: ValueType) -> NamedValue:
         return NamedValue(self._names.new(name, prefix), type)
 
-    def _define(self, value: NamedValue, line: BodyLine) -> NamedValue:
+    def _define(self, value: NamedValue, line: lines.BodyLine) -> NamedValue:
         self._append(line)
         return value
 
-    def _results(self, types: Iterable[ValueType]) -> tuple[Result, ...]:
-        return tuple(Result(self._names.new(None, "buf"), type) for type in types)
+    def _results(self, types: Iterable[ValueType]) -> tuple[lines.Result, ...]:
+        return tuple(lines.Result(self._names.new(None, "buf"), type) for type in types)
 
     def _define_all(
-        self, results: Iterable[Result], line: BodyLine
+        self, results: Iterable[lines.Result], line: lines.BodyLine
     ) -> tuple[NamedValue, ...]:
         self._append(line)
         return tuple(NamedValue(result.name, result.type) for result in results)
 
-    def _block(self, fill: BlockBody, operands: Iterable[NamedValue]) -> Block:
+    def _block(self, fill: BlockBody, operands: Iterable[NamedValue]) -> lines.Block:
         block = BlockBuilder(self._names)
         parameters = [self._value(None, "arg", operand.type) for operand in operands]
         returned = as_argument(fill(block, *parameters))
-        return Block(
-            parameters=tuple(BlockParameter(p.name, p.type) for p in parameters),
+        return lines.Block(
+            parameters=tuple(lines.BlockParameter(p.name, p.type) for p in parameters),
             lines=tuple(block._lines),
             results=returned if isinstance(returned, tuple) else (returned,),
         )
@@ -389,8 +365,8 @@ def _operator_call(
     writes: Iterable[NamedValue],
     device: Device,
     stream: int,
-) -> ExternKernelLine:
-    return ExternKernelLine(
+) -> lines.ExternKernelLine:
+    return lines.ExternKernelLine(
         operator=operator,
         arguments=tuple(as_argument(a) for a in arguments),
         keywords=tuple((key, as_argument(a)) for key, a in keywords.items()),

@@ -12,14 +12,10 @@ from wrapperir.ir.block_builder import (
     Operand,
     as_argument,
 )
+from wrapperir.ir.definition import DefinitionLine, KernelDefinitionLine, MultiKernelLine
 from wrapperir.ir.expr import Expr, Symbol
 from wrapperir.ir.kernel import ZeroMode
-from wrapperir.ir.line import (
-    DefinitionLine,
-    KernelDefinitionLine,
-    MultiKernelLine,
-    SymbolDefinitionLine,
-)
+from wrapperir.ir.line import SymbolDefinitionLine
 from wrapperir.ir.multi_kernel_builder import identity, multi_kernel_line
 from wrapperir.ir.names import FreshNames
 from wrapperir.ir.program import ConstantInput, Input, Program

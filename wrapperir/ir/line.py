@@ -11,82 +11,47 @@ memory goes when the last name of it is dropped.  See ``docs/reference/semantics
 import re
 from typing import TypeAlias, Union, get_args
 
-from attrs import field, frozen
+from attrs import frozen
 
 from wrapperir.ir.arguments import Argument, KernelArgument, SymbolKind, SymbolSource
+from wrapperir.ir.definition import DefinitionLine, Line
 from wrapperir.ir.expr import Expr
-from wrapperir.ir.kernel import (
-    Constant,
-    KernelChoice,
-    KernelConfig,
-    KernelSize,
-    Language,
-    Parameter,
-    ZeroMode,
-)
-from wrapperir.ir.selection import FirstChoice, Selection
+from wrapperir.ir.kernel import ZeroMode
 from wrapperir.ir.types import CPU, Device, PoolType, TensorType, ValueType
 
-
-@frozen
-class SourceLocation:
-    """A place in the user's source: file and 1-based line."""
-
-    file: str
-    line: int
-
-
-@frozen(kw_only=True)
-class Provenance:
-    """Where a line came from, as data: never interpreted, only shown."""
-
-    nodes: tuple[str, ...] = ()
-    operator: str | None = None
-    location: SourceLocation | None = None
-
-
-@frozen(kw_only=True)
-class Line:
-    """The base class of all lines."""
-
-    provenance: Provenance | None = None
-
-
-@frozen(kw_only=True)
-class KernelDefinitionLine(Line):
-    """Define a kernel.
-
-    ``entry`` names the function in ``source``.  ``grid`` counts programs along x, y, z
-    as expressions over scalar parameters and config values; it is empty for kernels
-    that are not launched on a grid.  ``constants`` bind constexpr parameters for every
-    config.  ``metadata`` keys are namespaced (``inductor.heuristic``).
-    """
-
-    name: str
-    language: Language
-    parameters: tuple[Parameter, ...]
-    grid: tuple[Expr, ...] = ()
-    constants: tuple[tuple[str, Constant], ...] = ()
-    configs: tuple[KernelConfig, ...] = ()
-    entry: str
-    metadata: tuple[tuple[str, Constant], ...] = ()
-    source: str
-
-
-@frozen(kw_only=True)
-class MultiKernelLine(Line):
-    """Define a kernel that is one of several equivalent ones, picked by ``selection``.
-
-    ``parameters`` is the union of the choices' runtime parameters; a kernel call names
-    the multi-kernel as it would any kernel.  ``selection`` uses
-    ``sizes`` and the scalar parameters.
-    """
-
-    name: str
-    parameters: tuple[Parameter, ...]
-    sizes: tuple[KernelSize, ...] = ()
-    choices: tuple[KernelChoice, ...]
-    selection: Selection = field(factory=FirstChoice)
+__all__ = [
+    "BODY_LINES",
+    "DEFINITION_LINES",
+    "KEYWORDS",
+    "LINES",
+    "AllocateLine",
+    "AllocatePoolLine",
+    "AnyLine",
+    "AssertAlignmentLine",
+    "AssertLine",
+    "AssertNotNanLine",
+    "AssertScalarLine",
+    "AssertSizeStrideLine",
+    "Block",
+    "BlockParameter",
+    "BodyLine",
+    "CommentLine",
+    "ConditionalLine",
+    "ExternKernelLine",
+    "FreeLine",
+    "KernelCallLine",
+    "MultiOutputLine",
+    "PlaceLine",
+    "RecordEventLine",
+    "ReinterpretLine",
+    "Result",
+    "ReuseLine",
+    "SubgraphCallLine",
+    "SymbolDefinitionLine",
+    "WaitEventLine",
+    "WhileLoopLine",
+    "keyword",
+]
 
 
 @frozen(kw_only=True)
@@ -337,7 +302,6 @@ class CommentLine(Line):
     text: str
 
 
-DefinitionLine: TypeAlias = Union[KernelDefinitionLine, MultiKernelLine]
 AssertLine: TypeAlias = Union[
     AssertSizeStrideLine, AssertAlignmentLine, AssertScalarLine, AssertNotNanLine
 ]

@@ -8,8 +8,10 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 
+from wrapperir.ir import line as lines
 from wrapperir.ir.arguments import BufferRef, ItemOf, KernelArgument
 from wrapperir.ir.blocks import walk_lines
+from wrapperir.ir.definition import DefinitionLine, KernelDefinitionLine, MultiKernelLine
 from wrapperir.ir.effects import (
     Actor,
     ByteAccess,
@@ -19,33 +21,6 @@ from wrapperir.ir.effects import (
     ValueDefinition,
 )
 from wrapperir.ir.kernel import TensorParameter, ZeroMode, runtime_parameters
-from wrapperir.ir.line import (
-    AllocateLine,
-    AllocatePoolLine,
-    AssertAlignmentLine,
-    AssertNotNanLine,
-    AssertScalarLine,
-    AssertSizeStrideLine,
-    BodyLine,
-    CommentLine,
-    ConditionalLine,
-    DefinitionLine,
-    ExternKernelLine,
-    FreeLine,
-    KernelCallLine,
-    KernelDefinitionLine,
-    MultiKernelLine,
-    MultiOutputLine,
-    PlaceLine,
-    RecordEventLine,
-    ReinterpretLine,
-    Result,
-    ReuseLine,
-    SubgraphCallLine,
-    SymbolDefinitionLine,
-    WaitEventLine,
-    WhileLoopLine,
-)
 from wrapperir.ir.mentions import add_buffers, source_buffer
 from wrapperir.ir.program import Program
 from wrapperir.ir.types import EventType, Stream, ValueType
@@ -107,7 +82,7 @@ class LineEffects(LineVisitor[Effects]):
         """Nothing: calls say what kernels do."""
         return _NOTHING
 
-    def visit_allocate(self, line: AllocateLine) -> Effects:
+    def visit_allocate(self, line: lines.AllocateLine) -> Effects:
         """New memory, zeroed for a ``zero_on_call`` workspace."""
         origin = _ALLOCATED
         if line.workspace is not None and line.workspace is ZeroMode.ZERO_PER_PROGRAM:
@@ -115,14 +90,14 @@ class LineEffects(LineVisitor[Effects]):
         made = ValueDefinition(line.result, line.type, origin, workspace=line.workspace)
         return Effects(definitions=(made,), accesses=_zeroed(line), device=line.type.device)
 
-    def visit_allocate_pool(self, line: AllocatePoolLine) -> Effects:
+    def visit_allocate_pool(self, line: lines.AllocatePoolLine) -> Effects:
         """New raw memory."""
         return Effects(
             definitions=(ValueDefinition(line.result, line.type, Origin.POOL),),
             device=line.type.device,
         )
 
-    def visit_place(self, line: PlaceLine) -> Effects:
+    def visit_place(self, line: lines.PlaceLine) -> Effects:
         """A part of a pool, zeroed for a ``zero_on_call`` workspace."""
         made = ValueDefinition(
             line.result,
@@ -139,11 +114,11 @@ class LineEffects(LineVisitor[Effects]):
             device=line.type.device,
         )
 
-    def visit_free(self, line: FreeLine) -> Effects:
+    def visit_free(self, line: lines.FreeLine) -> Effects:
         """The end of a name."""
         return Effects(uses=(line.buffer,), drops=line.buffer)
 
-    def visit_reuse(self, line: ReuseLine) -> Effects:
+    def visit_reuse(self, line: lines.ReuseLine) -> Effects:
         """The memory of a name that ends."""
         made = ValueDefinition(line.result, line.type, _MOVED, line.source)
         return Effects(
@@ -153,12 +128,12 @@ class LineEffects(LineVisitor[Effects]):
             device=line.type.device,
         )
 
-    def visit_reinterpret(self, line: ReinterpretLine) -> Effects:
+    def visit_reinterpret(self, line: lines.ReinterpretLine) -> Effects:
         """Another name of a storage."""
         made = ValueDefinition(line.result, line.type, _VIEW, line.source)
         return Effects(uses=(line.source,), definitions=(made,), device=line.type.device)
 
-    def visit_kernel_call(self, line: KernelCallLine) -> Effects:
+    def visit_kernel_call(self, line: lines.KernelCallLine) -> Effects:
         """The access that the definition declares for each parameter."""
         stream = stream_of(line.device, line.stream)
         accesses: list[ByteAccess] = []
@@ -178,7 +153,7 @@ class LineEffects(LineVisitor[Effects]):
             may_fail=True,
         )
 
-    def visit_extern_kernel(self, line: ExternKernelLine) -> Effects:
+    def visit_extern_kernel(self, line: lines.ExternKernelLine) -> Effects:
         """Reads of all arguments, declared writes, and a result that the call writes."""
         stream = stream_of(line.device, line.stream)
         uses: list[str] = []
@@ -206,14 +181,14 @@ class LineEffects(LineVisitor[Effects]):
             may_fail=True,
         )
 
-    def visit_multi_output(self, line: MultiOutputLine) -> Effects:
+    def visit_multi_output(self, line: lines.MultiOutputLine) -> Effects:
         """An element of a tuple."""
         made = ValueDefinition(
             line.result, line.type, _ELEMENT, line.source, (), line.indices
         )
         return Effects(uses=(line.source,), definitions=(made,))
 
-    def visit_record_event(self, line: RecordEventLine) -> Effects:
+    def visit_record_event(self, line: lines.RecordEventLine) -> Effects:
         """An event: no memory."""
         made = ValueDefinition(line.result, EventType(line.device), Origin.NONE)
         return Effects(
@@ -223,7 +198,7 @@ class LineEffects(LineVisitor[Effects]):
             records=line.result,
         )
 
-    def visit_wait_event(self, line: WaitEventLine) -> Effects:
+    def visit_wait_event(self, line: lines.WaitEventLine) -> Effects:
         """An order of later work."""
         return Effects(
             uses=(line.event,),
@@ -232,7 +207,7 @@ class LineEffects(LineVisitor[Effects]):
             awaits=line.event,
         )
 
-    def visit_symbol_definition(self, line: SymbolDefinitionLine) -> Effects:
+    def visit_symbol_definition(self, line: lines.SymbolDefinitionLine) -> Effects:
         """A symbol; ``.item()`` has the host read bytes."""
         source = line.source
         name = source_buffer(source)
@@ -244,19 +219,19 @@ class LineEffects(LineVisitor[Effects]):
             may_fail=True,
         )
 
-    def visit_assert_size_stride(self, line: AssertSizeStrideLine) -> Effects:
+    def visit_assert_size_stride(self, line: lines.AssertSizeStrideLine) -> Effects:
         """A check of facts that the host knows."""
         return Effects(uses=(line.buffer,), may_fail=True)
 
-    def visit_assert_alignment(self, line: AssertAlignmentLine) -> Effects:
+    def visit_assert_alignment(self, line: lines.AssertAlignmentLine) -> Effects:
         """A check of an address, which the host knows."""
         return Effects(uses=(line.buffer,), may_fail=True)
 
-    def visit_assert_scalar(self, line: AssertScalarLine) -> Effects:
+    def visit_assert_scalar(self, line: lines.AssertScalarLine) -> Effects:
         """A check of numbers."""
         return Effects(may_fail=True)
 
-    def visit_assert_not_nan(self, line: AssertNotNanLine) -> Effects:
+    def visit_assert_not_nan(self, line: lines.AssertNotNanLine) -> Effects:
         """A check for which the host reads bytes."""
         return Effects(
             uses=(line.buffer,),
@@ -265,7 +240,7 @@ class LineEffects(LineVisitor[Effects]):
             may_fail=True,
         )
 
-    def visit_conditional(self, line: ConditionalLine) -> Effects:
+    def visit_conditional(self, line: lines.ConditionalLine) -> Effects:
         """Two blocks with the same operands; the host reads a tensor predicate."""
         read = _names((line.predicate,))
         return Effects(
@@ -283,7 +258,7 @@ class LineEffects(LineVisitor[Effects]):
             may_fail=True,
         )
 
-    def visit_while_loop(self, line: WhileLoopLine) -> Effects:
+    def visit_while_loop(self, line: lines.WhileLoopLine) -> Effects:
         """Two blocks with the same operands; results are copies without an iteration."""
         operands = (*line.carried, *line.invariant)
         is_read = any(isinstance(result, BufferRef) for result in line.condition.results)
@@ -305,7 +280,7 @@ class LineEffects(LineVisitor[Effects]):
             may_fail=True,
         )
 
-    def visit_subgraph_call(self, line: SubgraphCallLine) -> Effects:
+    def visit_subgraph_call(self, line: lines.SubgraphCallLine) -> Effects:
         """One block."""
         return Effects(
             uses=_names(line.operands),
@@ -315,7 +290,7 @@ class LineEffects(LineVisitor[Effects]):
             may_fail=True,
         )
 
-    def visit_comment(self, line: CommentLine) -> Effects:
+    def visit_comment(self, line: lines.CommentLine) -> Effects:
         """Nothing."""
         return _NOTHING
 
@@ -324,7 +299,7 @@ def _names(arguments: Iterable[KernelArgument]) -> tuple[str, ...]:
     return tuple([a.name for a in arguments if isinstance(a, BufferRef)])
 
 
-def _results(results: Iterable[Result]) -> tuple[ValueDefinition, ...]:
+def _results(results: Iterable[lines.Result]) -> tuple[ValueDefinition, ...]:
     return tuple(ValueDefinition(r.name, r.type, Origin.BLOCK) for r in results)
 
 
@@ -332,14 +307,14 @@ def _host_read(name: str) -> tuple[ByteAccess, ...]:
     return (ByteAccess(name, True, False, Actor.HOST),)
 
 
-def _zeroed(line: AllocateLine | PlaceLine) -> tuple[ByteAccess, ...]:
+def _zeroed(line: lines.AllocateLine | lines.PlaceLine) -> tuple[ByteAccess, ...]:
     if line.workspace is None or line.workspace is not ZeroMode.ZERO_ON_CALL:
         return ()
     return (ByteAccess(line.result, False, True, Actor.STREAM_0, covers=True),)
 
 
 def _lent(
-    operands: Iterable[KernelArgument], results: Iterable[Result]
+    operands: Iterable[KernelArgument], results: Iterable[lines.Result]
 ) -> tuple[ByteAccess, ...]:
     """Return the accesses of blocks to operands and results."""
     lent = dict.fromkeys(_names(operands))
@@ -352,7 +327,7 @@ def _lent(
 _WITHOUT_KERNELS = LineEffects(None)
 
 
-def uses(line: BodyLine) -> tuple[str, ...]:
+def uses(line: lines.BodyLine) -> tuple[str, ...]:
     """Return the names that must be alive where a line runs, repeats included.
 
     Constants are among them: nested blocks see constants by name, so that such uses
@@ -361,12 +336,12 @@ def uses(line: BodyLine) -> tuple[str, ...]:
     return _WITHOUT_KERNELS.visit(line).uses
 
 
-def definitions(line: BodyLine) -> tuple[tuple[str, ValueType], ...]:
+def definitions(line: lines.BodyLine) -> tuple[tuple[str, ValueType], ...]:
     """Return the name and type of each value that a line defines."""
     return tuple([(d.name, d.type) for d in _WITHOUT_KERNELS.visit(line).definitions])
 
 
-def drops(line: BodyLine) -> str | None:
+def drops(line: lines.BodyLine) -> str | None:
     """Return the name that a line drops: a free's buffer or a reuse's source."""
     return _WITHOUT_KERNELS.visit(line).drops
 

@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 
 from attrs import evolve, frozen
 
+from wrapperir.ir.definition import KernelDefinitionLine, MultiKernelLine
 from wrapperir.ir.expr import Expr, ExprOp, Operation
 from wrapperir.ir.kernel import (
     Access,
@@ -24,7 +25,6 @@ from wrapperir.ir.kernel import (
     combined_mode,
     runtime_parameters,
 )
-from wrapperir.ir.line import KernelDefinitionLine, MultiKernelLine
 from wrapperir.ir.names import FreshNames
 from wrapperir.ir.selection import (
     BenchmarkChoice,

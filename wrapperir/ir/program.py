@@ -3,7 +3,8 @@
 from attrs import frozen
 
 from wrapperir.ir.arguments import Argument
-from wrapperir.ir.line import BodyLine, DefinitionLine, SymbolDefinitionLine
+from wrapperir.ir.definition import DefinitionLine
+from wrapperir.ir.line import BodyLine, SymbolDefinitionLine
 from wrapperir.ir.types import TensorType, ValueType
 
 SCHEMA_VERSION = 1

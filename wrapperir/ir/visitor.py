@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from typing import Generic, TypeVar
 
 from wrapperir.ir import line as lines
+from wrapperir.ir.definition import KernelDefinitionLine, MultiKernelLine
 
 T = TypeVar("T")
 
@@ -13,8 +14,8 @@ _METHODS = {kind: f"visit_{keyword}" for kind, keyword in lines.KEYWORDS.items()
 class LineVisitor(ABC, Generic[T]):
     """One method for each line kind: ``visit_`` and the keyword of the kind.
 
-    A subclass that lacks a method cannot be instantiated, and a type checker names the
-    method there.
+    A subclass that lacks a method cannot be instantiated.  A type checker names the method
+    where the class itself is called.
     """
 
     def visit(self, line: lines.AnyLine) -> T:
@@ -23,10 +24,10 @@ class LineVisitor(ABC, Generic[T]):
         return result
 
     @abstractmethod
-    def visit_kernel_definition(self, line: lines.KernelDefinitionLine) -> T: ...
+    def visit_kernel_definition(self, line: KernelDefinitionLine) -> T: ...
 
     @abstractmethod
-    def visit_multi_kernel(self, line: lines.MultiKernelLine) -> T: ...
+    def visit_multi_kernel(self, line: MultiKernelLine) -> T: ...
 
     @abstractmethod
     def visit_allocate(self, line: lines.AllocateLine) -> T: ...

@@ -20,8 +20,8 @@ from typing import Any, ForwardRef, Never, TypeAlias, Union, get_args, get_origi
 
 import attrs
 
+from wrapperir.ir.definition import Line
 from wrapperir.ir.expr import Symbol
-from wrapperir.ir.line import Line
 from wrapperir.ir.program import ConstantInput, Input, Program
 
 MAX_STEPS = 600

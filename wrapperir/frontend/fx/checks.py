@@ -93,15 +93,9 @@ def lower_assert_scalar(scope: GraphScope, node: torch.fx.Node) -> None:
         _append(scope, line, message, scalar_message(line))
 
 
-_Check = (
-    wir.AssertAlignmentLine
-    | wir.AssertNotNanLine
-    | wir.AssertScalarLine
-    | wir.AssertSizeStrideLine
-)
-
-
-def _append(scope: GraphScope, line: _Check, message: str | None, added: str) -> None:
+def _append(
+    scope: GraphScope, line: wir.AssertLine, message: str | None, added: str
+) -> None:
     """Append a check; its message is without the text that the FX emitter added."""
     own = (message or "").removesuffix(added).removesuffix(": ")
     scope.lines.append(evolve(line, message=own))

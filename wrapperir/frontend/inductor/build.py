@@ -186,7 +186,7 @@ def lower_branch(scope: BlockScope, node: Any) -> None:
         on_false=on_false,
         provenance=scope.at,
     )
-    _append(scope, line)
+    _append(scope, line, line.results)
 
 
 def lower_loop(scope: BlockScope, node: Any, stack_output: bool) -> None:
@@ -215,7 +215,7 @@ def lower_loop(scope: BlockScope, node: Any, stack_output: bool) -> None:
         body=body,
         provenance=scope.at,
     )
-    _append(scope, line)
+    _append(scope, line, line.results)
 
 
 def lower_invoke(scope: BlockScope, node: Any) -> None:
@@ -231,7 +231,7 @@ def lower_invoke(scope: BlockScope, node: Any) -> None:
         body=body,
         provenance=scope.at,
     )
-    _append(scope, line)
+    _append(scope, line, line.results)
 
 
 def _lower_operand(scope: BlockScope, node: Any) -> wir.KernelArgument:
@@ -282,12 +282,10 @@ def _scalar_type(output: Any) -> wir.ValueType:
     )
 
 
-def _append(
-    scope: BlockScope, line: wir.ConditionalLine | wir.WhileLoopLine | wir.SubgraphCallLine
-) -> None:
+def _append(scope: BlockScope, line: wir.BodyLine, results: Sequence[wir.Result]) -> None:
     """Append a line with blocks and define its results."""
     scope.append(line)
-    for result in line.results:
+    for result in results:
         scope.types[result.name] = result.type
         if isinstance(result.type, wir.TensorType | wir.OpaqueType):
             scope.live[result.name] = None

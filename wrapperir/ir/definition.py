@@ -1,0 +1,80 @@
+"""The base class of all lines, and the lines that define kernels."""
+
+from typing import TypeAlias, Union
+
+from attrs import field, frozen
+
+from wrapperir.ir.expr import Expr
+from wrapperir.ir.kernel import (
+    Constant,
+    KernelChoice,
+    KernelConfig,
+    KernelSize,
+    Language,
+    Parameter,
+)
+from wrapperir.ir.selection import FirstChoice, Selection
+
+
+@frozen
+class SourceLocation:
+    """A place in the user's source: file and 1-based line."""
+
+    file: str
+    line: int
+
+
+@frozen(kw_only=True)
+class Provenance:
+    """Where a line came from, as data: never interpreted, only shown."""
+
+    nodes: tuple[str, ...] = ()
+    operator: str | None = None
+    location: SourceLocation | None = None
+
+
+@frozen(kw_only=True)
+class Line:
+    """The base class of all lines."""
+
+    provenance: Provenance | None = None
+
+
+@frozen(kw_only=True)
+class KernelDefinitionLine(Line):
+    """Define a kernel.
+
+    ``entry`` names the function in ``source``.  ``grid`` counts programs along x, y, z
+    as expressions over scalar parameters and config values; it is empty for kernels
+    that are not launched on a grid.  ``constants`` bind constexpr parameters for every
+    config.  ``metadata`` keys are namespaced (``inductor.heuristic``).
+    """
+
+    name: str
+    language: Language
+    parameters: tuple[Parameter, ...]
+    grid: tuple[Expr, ...] = ()
+    constants: tuple[tuple[str, Constant], ...] = ()
+    configs: tuple[KernelConfig, ...] = ()
+    entry: str
+    metadata: tuple[tuple[str, Constant], ...] = ()
+    source: str
+
+
+@frozen(kw_only=True)
+class MultiKernelLine(Line):
+    """Define a kernel that is one of several equivalent ones, picked by ``selection``.
+
+    ``parameters`` is the union of the choices' runtime parameters; a kernel call names
+    the multi-kernel as it would any kernel.  ``selection`` uses
+    ``sizes`` and the scalar parameters.
+    """
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    sizes: tuple[KernelSize, ...] = ()
+    choices: tuple[KernelChoice, ...]
+    selection: Selection = field(factory=FirstChoice)
+
+
+DefinitionLine: TypeAlias = Union[KernelDefinitionLine, MultiKernelLine]
