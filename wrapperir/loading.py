@@ -78,6 +78,8 @@ def find_artifact(path: Path) -> Path:
     """
     if (path / MANIFEST).is_file():
         return path
+    if not path.exists():
+        raise _nothing(f"{path} does not exist")
     if not path.is_dir():
         raise _nothing(f"{path} is neither a directory nor a package")
     folders = _program_folders(path)

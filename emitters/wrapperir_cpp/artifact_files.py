@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import LiteralString
 
-from wrapperir.diagnostics import DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import Artifact, fragment
 from wrapperir.ir import SCHEMA_VERSION, Program
 from wrapperir_cpp.context import Context
@@ -30,9 +30,15 @@ def emit_artifact(
 
     Raises:
         DiagnosticError: the program holds something that cannot be expressed; all such
-            places are named.
+            places are named.  Or WIR704, it uses a device that is not in ``tables``.
     """
     context = Context(program, tables)
+    for device in sorted(context.devices.mentioned, key=str):
+        if device.kind not in context.tables:
+            raise Code.UNSUPPORTED_DEVICE.error(
+                f"the {name} emitter has no support for device {device}",
+                subject=str(device),
+            )
     emitted = lines(context)
     emitted.emit_definitions(program.definitions)
     emit_inputs(context, program)

@@ -6,6 +6,7 @@ from attrs import evolve
 
 from wrapperir import ir as wir
 from wrapperir.emit import Fragment, fragment
+from wrapperir.emit.assert_messages import format_range
 from wrapperir.emit.checked_inputs import unread_numbers
 from wrapperir.emit.number_kinds import kind_of
 from wrapperir_cpp.context import Context
@@ -224,7 +225,6 @@ def _emit_range_check(
     lower, upper = line.lower, line.upper
     if lower is None and upper is None:
         return
-    shown = f"{'' if lower is None else lower}..{'' if upper is None else upper}"
     if line.kind is wir.SymbolKind.FLOAT:
         bounds = (_float_bound(lower, -math.inf), _float_bound(upper, math.inf))
     else:
@@ -232,7 +232,8 @@ def _emit_range_check(
     value = fragment("int64_t({})", symbol) if line.kind is wir.SymbolKind.BOOL else symbol
     context.writer.emit_line(
         "num::check_range({}, {}, {}, {}, {}, {});",
-        *(value, *bounds, format_string(line.symbol), format_string(shown)),
+        *(value, *bounds, format_string(line.symbol)),
+        format_string(format_range(lower, upper)),
         context.line_number(),
     )
 

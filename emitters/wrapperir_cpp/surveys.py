@@ -99,6 +99,7 @@ class DeviceSurvey:
 
     Attributes:
         kinds: The kinds of these devices.
+        mentioned: The devices of all kinds, of inputs, constants and lines.
         devices: The devices in the order of their first uses.
         streams: The number of each side stream, counted from 1 on each device.
         events: The device of each event, and its number, counted from 0 on each device.
@@ -107,6 +108,7 @@ class DeviceSurvey:
     """
 
     kinds: frozenset[str]
+    mentioned: frozenset[Device]
     devices: tuple[Device, ...]
     streams: Mapping[Stream, int]
     events: Mapping[str, tuple[Device, int]]
@@ -139,4 +141,5 @@ def survey_devices(facts: ProgramFacts, kinds: frozenset[str]) -> DeviceSurvey:
     devices = dict.fromkeys(plain_device(d) for d in found if d.kind in kinds)
     homes = {name: next(iter(users)) for name, users in uses.users.items() if users}
     # Without side streams, events order nothing.
-    return DeviceSurvey(kinds, tuple(devices), streams, events if streams else {}, homes)
+    made = events if streams else {}
+    return DeviceSurvey(kinds, frozenset(found), tuple(devices), streams, made, homes)

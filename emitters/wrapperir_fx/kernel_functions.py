@@ -139,9 +139,11 @@ def _build(
         module.need("AsyncCompile")
         module.definitions.emit_line("async_compile = AsyncCompile()")
     built: list[Fragment] = []
-    for index, definition in enumerate(definitions):
-        # Those of two programs may have one name.
-        line = evolve(definition, name=f"{definition.name[:200]}_{index}")
+    names = [definition.name[:200] for definition in definitions]
+    if len({*names}) < len(names):  # kernels of two programs may have one name
+        names = [f"{name}_{index}" for index, name in enumerate(names)]
+    for name, definition in zip(names, definitions, strict=True):
+        line = evolve(definition, name=name)
         if line.language is Language.TRITON:
             function = emit_triton_kernel(module, line)
         else:

@@ -60,6 +60,7 @@ def test_other_emitters_have_no_packages(folder: Path) -> None:
     done = run("package", "out", "model.pt2")
     assert done.exit_code == 1
     assert "WIR705: the python emitter has no packages" in done.output
+    assert "--emitter cpp" in done.output
     assert not (folder / "model.pt2").exists()
 
 

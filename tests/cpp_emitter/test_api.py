@@ -156,7 +156,7 @@ def test_what_is_written_to_a_constant_is_the_program_s_own(
 @pytest.mark.parametrize(
     ("inputs", "room", "message"),
     [
-        ([], 3, "2 inputs are needed, 0 were given"),
+        ([], 3, "2 inputs needed, 0 given"),
         ([Value(INT, 1), Value(INT, 1)], 3, "x needs a tensor, not an int"),
         ([Value(TENSOR, 0), Value(INT, 1)], 3, "a tensor, not a null handle"),
         ([Value(99, 1), Value(INT, 1)], 3, "a tensor, not a value of an unknown kind"),
@@ -239,7 +239,7 @@ def test_constants_may_be_the_caller_s(directory: Path) -> None:
     program = ctypes.byref(opened.program)
     few = opened.library.wrapperir_open_with(handles, ctypes.c_int64(1), program)
     assert few == 1
-    assert "2 constants are needed, 1 were given" in opened.error()
+    assert "2 constants needed, 1 given" in opened.error()
     assert not opened.library.wrapperir_open_with(handles, ctypes.c_int64(2), program)
     for handle in handles:
         opened.torch.aoti_torch_delete_tensor_object(ctypes.c_void_p(handle))

@@ -127,8 +127,8 @@ def two_tensors() -> torch.Tensor:
         ([np.ones(2, int), 1.0, True], RuntimeError, "%n needs an int, not a ndarray"),
         ([1, 1j, True], RuntimeError, "WIR801: %f needs a float, not a complex"),
         ([1, 1.0, two_tensors()], RuntimeError, "%b needs a bool, not a tensor"),
-        (["1", 1.0], RuntimeError, "WIR800: 3 inputs are needed, 2 were given"),
-        ([1, 1.0], RuntimeError, "WIR800: 3 inputs are needed, 2 were given"),
+        (["1", 1.0], RuntimeError, "WIR800: 3 inputs needed, 2 given"),
+        ([1, 1.0], RuntimeError, "WIR800: 3 inputs needed, 2 given"),
     ],
 )
 def test_other_values_are_refused(
@@ -284,7 +284,7 @@ def test_tensors_of_torch_func_are_refused() -> None:
 
 def test_only_one_list_is_taken(add: Loaded) -> None:
     call = cast(Callable[..., object], add)
-    calls: list[tuple[object, ...]] = [(), ([], []), ((torch.ones(4),),)]
+    calls: list[tuple[object, ...]] = [(), ([], [])]
     for given in calls:
         with pytest.raises(TypeError, match="one list"):
             call(*given)

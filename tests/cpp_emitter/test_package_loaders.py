@@ -177,7 +177,7 @@ def test_inputs_that_need_gradients_give_outputs_that_do_not(package: Path) -> N
     [
         ([X[:2], torch.tensor(5)], "x needs size [3, 8], not [2, 8]"),
         ([X.double(), torch.tensor(5)], "x needs elements of f32, not f64"),
-        ([X], "2 inputs are needed, 1 were given"),
+        ([X], "2 inputs needed, 1 given"),
         ([X, torch.tensor(5.0)], "input 1 is a number: pass a tensor of one element of"),
         ([X, torch.arange(2)], "input 1 is a number: pass a tensor of one element of"),
         ([X, torch.empty(0, dtype=torch.int64)], "input 1 is a number"),

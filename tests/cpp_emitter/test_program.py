@@ -25,8 +25,8 @@ X = torch.zeros(2, 4)
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        ([], "4 inputs are needed, 0 were given"),
-        ([X, 1, 1.0, True, 2], "4 inputs are needed, 5 were given"),
+        ([], "4 inputs needed, 0 given"),
+        ([X, 1, 1.0, True, 2], "4 inputs needed, 5 given"),
         ([1, 1, 1.0, True], "x needs a tensor, not an int"),
         ([None, 1, 1.0, True], "x needs a tensor, not nothing"),
         ([X.double(), 1, 1.0, True], "x needs elements of f32, not f64"),

@@ -68,10 +68,10 @@ def test_sizes_strides_offsets_and_values_are_read() -> None:
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        ((11, 0.0), "n is 11, not in 2..10"),
-        ((1, 0.0), "n is 1, not in 2..10"),
-        ((5, 2.5), "f is 2.5, not in ..2"),
-        ((5, math.nan), "f is nan, not in ..2"),
+        ((11, 0.0), "n = 11 is not in 2..10"),
+        ((1, 0.0), "n = 1 is not in 2..10"),
+        ((5, 2.5), "f = 2.5 is not in ..2"),
+        ((5, math.nan), "f = nan is not in ..2"),
     ],
 )
 def test_what_is_out_of_range_is_refused(inputs: tuple[Value, ...], message: str) -> None:

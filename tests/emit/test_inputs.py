@@ -45,8 +45,8 @@ def mixed(request: pytest.FixtureRequest) -> Loaded:
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        ([], "WIR800: 4 inputs are needed, 0 were given"),
-        ([X, 1, 1.0, True, 2], "WIR800: 4 inputs are needed, 5 were given"),
+        ([], "WIR800: 4 inputs needed, 0 given"),
+        ([X, 1, 1.0, True, 2], "WIR800: 4 inputs needed, 5 given"),
         ([1, 1, 1.0, True], "WIR801: %x needs a tensor, not an int"),
         ([None, 1, 1.0, True], "%x needs a tensor, not nothing"),
         ([X.double(), 1, 1.0, True], "%x needs elements of f32, not f64"),
@@ -74,6 +74,21 @@ def test_what_is_not_as_declared_is_refused(
     # Emitted C++ checks the sizes that are constant first.
     assert message in str(caught.value).replace("[?, 4]", "[2, 4]")
     assert mixed([X, 2, 3.0, False]) == (2, 3.0, False)
+
+
+@pytest.mark.parametrize("given", [X, (X, 1, 1.0, True)])
+def test_inputs_that_are_not_in_a_list_are_refused(mixed: Loaded, given: Any) -> None:
+    with pytest.raises(
+        RuntimeError, match="WIR800: a program takes one list, of its inputs"
+    ):
+        mixed(given)
+
+
+@pytest.mark.parametrize("emitter", ["python", "fx", "cpp"])
+def test_one_input_is_named_in_the_singular(emitter: str) -> None:
+    call = compile_program(parse_program(ADD), emitter=emitter)
+    with pytest.raises(RuntimeError, match="WIR800: 1 input needed, 4 given"):
+        call([X, X, X, X])
 
 
 def test_numbers_become_what_is_declared(mixed: Loaded) -> None:

@@ -159,6 +159,11 @@ def test_a_malformed_directory_is_refused(directory: Path, listed: str) -> None:
     assert refusal(directory).code is Code.INVALID_ARTIFACT
 
 
+def test_a_path_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DiagnosticError, match=r"WIR710: .*nowhere does not exist"):
+        wrapperir.load(tmp_path / "nowhere")
+
+
 def test_what_is_no_program_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("text")
     for path in (tmp_path, tmp_path / "file", tmp_path / "nothing"):

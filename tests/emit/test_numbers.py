@@ -31,7 +31,7 @@ class Runner:
 
 RUNNERS = {
     "python": Runner(python.run_both, python.refuse_both),
-    "cpp": Runner(cpp.run_both, cpp.refused, "main: f is nan, not in 0..5"),
+    "cpp": Runner(cpp.run_both, cpp.refused, "main: f = nan is not in 0..5"),
     "fx": Runner(fx.run_both, fx.refuse_both),
 }
 

@@ -1,7 +1,8 @@
 import pytest
 
-from wrapperir.diagnostics import Code
-from wrapperir.emit import Support, check_support
+from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.emit import Support, check_support, compile_program
+from wrapperir.emit.pipeline import find_emitter
 from wrapperir.emit.runnable_kernels import resolve_multi_kernels
 from wrapperir.ir import (
     CPU,
@@ -152,6 +153,25 @@ def test_tensor_descriptors_are_refused_unless_they_are_declared() -> None:
     assert (found.code, found.path) == (Code.UNSUPPORTED_FEATURE, ("definitions", 0))
     assert "takes left, right, out behind one" in found.message
     assert check_support(builder.build(), "x", Support(descriptors=True)) == ()
+
+
+@pytest.mark.parametrize("emitter", ["python", "fx", "cpp"])
+def test_a_device_that_nobody_knows_is_refused(emitter: str) -> None:
+    program = parse_program(
+        "wrapperir 1\nprogram @main(%x: f32[2]@frob:0) {\n  return %x\n}\n"
+    )
+    with pytest.raises(DiagnosticError) as caught:
+        compile_program(program, emitter=emitter)
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.path) == (Code.UNSUPPORTED_DEVICE, ("inputs", 0))
+
+
+def test_emitted_directly_a_device_that_cpp_lacks_is_refused() -> None:
+    program = parse_program(
+        "wrapperir 1\nprogram @main(%x: f32[2]@frob:0) {\n  return %x\n}\n"
+    )
+    with pytest.raises(DiagnosticError, match="WIR704"):
+        find_emitter("cpp").emit(program)
 
 
 def test_devices_are_refused_wherever_they_are() -> None:

@@ -254,6 +254,7 @@ def test_a_kernel_that_does_not_compile_is_a_diagnostic() -> None:
     with pytest.raises(DiagnosticError) as caught:
         build_graph_module(program, {})
     assert caught.value.diagnostics[0].code is Code.KERNEL_BUILD_FAILED
+    assert f"@{kernel.name} does not compile: error: " in str(caught.value)
     with pytest.raises(DiagnosticError, match="not registered"):
         call_kernel(definition_key(kernel), [torch.zeros(1)], [], [])
 

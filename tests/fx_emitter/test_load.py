@@ -59,7 +59,7 @@ def test_what_was_written_is_read_and_loaded(tmp_path: Path) -> None:
 
 X = torch.ones(3, 4)
 WRONG: list[tuple[list[Value], str]] = [
-    ([X], "2 inputs are needed, 1 were given"),
+    ([X], "2 inputs needed, 1 given"),
     ([X.double(), 2], "%x needs elements of f32, not f64"),
     ([X.to("meta"), 2], "%x needs to be on cpu, not on meta"),
     ([torch.ones(3, 5), 2], "%x needs size [3, 4], not [3, 5]"),

@@ -79,3 +79,9 @@ def test_a_training_step_is_near_the_lower_bound() -> None:
 def test_buffers_without_a_plan_are_refused(wrong: Buffer, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         plan_greedily((Buffer(1, 0, 1), wrong))
+
+
+def test_a_size_that_is_not_an_int_is_refused() -> None:
+    wrong = Buffer(1.5, 0, 1)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"the size of buffer 0 is 1\.5, not an int"):
+        plan_greedily((wrong,))

@@ -29,6 +29,7 @@ from wrapperir.ir import (
     tensor,
 )
 from wrapperir.ir.builder import KernelOperand, ProgramBuilder
+from wrapperir.text import parse_program
 from wrapperir_python.emitter import PythonEmitter
 
 BUFFER = BufferParameter("p", DType.F32, Access.READ_WRITE)
@@ -161,7 +162,41 @@ def test_any_cpp_source_is_kept_as_it_is(remark: str) -> None:
 def test_a_kernel_that_does_not_compile_is_a_diagnostic() -> None:
     with pytest.raises(DiagnosticError) as caught:
         compile_program(program_of(cpp("this is no C++;")))
-    assert caught.value.diagnostics[0].code is Code.KERNEL_BUILD_FAILED
+    (found,) = caught.value.diagnostics
+    assert found.code is Code.KERNEL_BUILD_FAILED
+    assert found.message.startswith("@k does not compile: error: ")
+    assert len(found.message) < 2100
+
+
+def test_of_several_kernels_the_one_that_does_not_compile_is_named() -> None:
+    text = """wrapperir 1
+
+kernel_definition @good cpp(p: read_write f32*) {
+  entry = good
+  source {
+    | extern "C" void good(float* p) { p[0] = 1; }
+  }
+}
+
+kernel_definition @bad cpp(p: read_write f32*) {
+  entry = bad
+  source {
+    | extern "C" void bad(float* p) { p[0] = missing; }
+  }
+}
+
+program @main(%x: mutated f32[2]) {
+  kernel_call @good(%x)
+  kernel_call @bad(%x)
+  return
+}
+"""
+    for emitter in ("python", "fx"):
+        with pytest.raises(DiagnosticError) as caught:
+            compile_program(parse_program(text), emitter=emitter)
+        (found,) = caught.value.diagnostics
+        assert found.message.startswith("@bad does not compile: error: ")
+        assert "missing" in found.message
 
 
 def triton(source: str, *parameters: Parameter, **more: object) -> KernelDefinitionLine:

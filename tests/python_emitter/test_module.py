@@ -277,9 +277,12 @@ def test_an_operator_that_is_not_registered_is_a_diagnostic() -> None:
     builder = ProgramBuilder()
     x = builder.input(PLAIN)
     y = builder.extern("aten.no_such.default", x, type=PLAIN)
-    with pytest.raises(DiagnosticError, match="no_such") as caught:
+    with pytest.raises(DiagnosticError, match=r"no operator aten\.no_such") as caught:
         run_emitted(builder.build(y), [torch.ones(2, 3)], {})
-    assert caught.value.diagnostics[0].code is Code.KERNEL_BUILD_FAILED
+    assert caught.value.diagnostics[0].code is Code.UNSUPPORTED_FEATURE
+    with pytest.raises(DiagnosticError, match=r"no operator aten\.no_such") as caught:
+        compile_program(builder.build(y))
+    assert caught.value.diagnostics[0].path == ("lines", 0)
 
 
 @pytest.mark.parametrize("name", ["__and__", "__lshift__", "__ior__"])
@@ -410,6 +413,8 @@ def test_constants_are_checked() -> None:
         with pytest.raises(DiagnosticError) as caught:
             compile_program(program, constants=given_constants)
         assert [d.code for d in caught.value.diagnostics] == [code]
+        message = caught.value.diagnostics[0].message
+        assert code is Code.MISSING_CONSTANT or "size [2, 3] and stride [3, 1]" in message
     emitter = PythonEmitter()
     with pytest.raises(DiagnosticError) as caught:
         emitter.load(emitter.emit(program), {})

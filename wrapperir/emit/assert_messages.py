@@ -1,4 +1,7 @@
-"""The messages of failed asserts: the same in every emitter and in the interpreter."""
+"""The messages of failed asserts and checks of symbols.
+
+They are the same in every emitter and in the interpreter.
+"""
 
 from collections.abc import Sequence
 
@@ -7,6 +10,7 @@ from wrapperir.ir import (
     AssertNotNanLine,
     AssertScalarLine,
     AssertSizeStrideLine,
+    Number,
 )
 
 
@@ -45,6 +49,18 @@ def format_layout_mismatch(
         f"{subject} has size {size} and stride {stride},"
         f" not {wanted_size} and {wanted_stride}"
     )
+
+
+def format_range(lower: int | None, upper: int | None) -> str:
+    """Return ``2..10``; an end that is ``None`` is left out."""
+    return f"{'' if lower is None else lower}..{'' if upper is None else upper}"
+
+
+def format_range_mismatch(
+    name: str, value: Number, lower: int | None, upper: int | None
+) -> str:
+    """Return the message of a symbol whose value is outside its range."""
+    return f"{name} = {value} is not in {format_range(lower, upper)}"
 
 
 def _joined(message: str, found: str) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from wrapperir import ir as wir
 from wrapperir.emit.number_kinds import kind_of
-from wrapperir.emit.torch_dtypes import torch_dtype
+from wrapperir.emit.torch_dtypes import torch_device, torch_dtype
 
 if TYPE_CHECKING:
     import torch
@@ -75,8 +75,6 @@ def indexed_device(device: wir.Device) -> wir.Device:
 
 
 def _converter(program: wir.Program, index: int) -> Callable[["Value"], "Value"]:
-    import torch
-
     from wrapperir.emit.input_check import (
         check_bool,
         check_float,
@@ -91,7 +89,7 @@ def _converter(program: wir.Program, index: int) -> Callable[["Value"], "Value"]
             check_tensor,
             name=name,
             dtype=torch_dtype(type.dtype),
-            device=torch.device(str(indexed_device(type.device))),
+            device=torch_device(indexed_device(type.device)),
             ndim=len(type.size),
             alignment=type.alignment or 1,
             mutated=given.mutated,

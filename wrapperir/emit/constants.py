@@ -78,8 +78,8 @@ def _dtype_name(type: TensorType) -> str:
 def _described(
     dtype: object, size: Sequence[object], stride: Sequence[object], device: object
 ) -> str:
-    sizes, strides = [*map(str, size)], [*map(str, stride)]
-    return f"{dtype} of size {sizes} and stride {strides} on {device}"
+    sizes, strides = ", ".join(map(str, size)), ", ".join(map(str, stride))
+    return f"{dtype} of size [{sizes}] and stride [{strides}] on {device}"
 
 
 _invalid = Code.INVALID_ARTIFACT.error

@@ -138,7 +138,8 @@ class Emitter(ABC):
             OSError: a file cannot be read or written.
         """
         message = f"the {self.name} emitter has no packages"
-        raise Code.UNSUPPORTED_FEATURE.error(message)
+        hint = "the cpp emitter has: compile the program with `--emitter cpp`"
+        raise Code.UNSUPPORTED_FEATURE.error(message, hint=hint)
 
     @abstractmethod
     def load(self, artifact: Artifact, constants: Mapping[str, "torch.Tensor"]) -> Loaded:

@@ -27,13 +27,15 @@ class InputError(RuntimeError):
 
 
 def check_count(inputs: Sequence[object], count: int) -> None:
-    """Refuse another number of inputs.
+    """Refuse what is not a list, and another number of inputs.
 
     Raises:
-        InputError: there are more or fewer.
+        InputError: it is a tensor or a tuple, or there are more or fewer inputs.
     """
+    if not isinstance(inputs, list):
+        raise InputError("WIR800", "a program takes one list, of its inputs")
     if len(inputs) != count:
-        message = f"{count} inputs are needed, {len(inputs)} were given"
+        message = f"{count} input{'s'[: count != 1]} needed, {len(inputs)} given"
         raise InputError("WIR800", message)
 
 

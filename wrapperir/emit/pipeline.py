@@ -1,18 +1,29 @@
 """From a program to a callable: verify, passes, verify, check support, emit, load."""
 
 import traceback
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, Note, Severity
+from attrs import evolve
+
+from wrapperir.diagnostics import (
+    Code,
+    Diagnostic,
+    DiagnosticError,
+    LinePath,
+    Note,
+    Severity,
+)
 from wrapperir.emit.artifact import write_artifact
 from wrapperir.emit.constants import check_constants
 from wrapperir.emit.contract import Artifact, Emitter, Loaded
 from wrapperir.emit.runnable_kernels import resolve_multi_kernels
 from wrapperir.emit.support import check_support
-from wrapperir.ir import Program
+from wrapperir.emit.torch_dtypes import UnknownDeviceError
+from wrapperir.ir import ExternKernelLine, Program
+from wrapperir.ir.blocks import walk_places
 
 if TYPE_CHECKING:
     import torch
@@ -91,7 +102,7 @@ def emit_program(program: Program, emitter: Emitter) -> Artifact:
     if not emitter.support.choosing:
         program = resolve_multi_kernels(program)
     _raise_errors(check_support(program, emitter.name, emitter.support))
-    with _blaming(emitter):
+    with _placing(program, emitter), _blaming(emitter):
         artifact = cast(object, emitter.emit(program))
     if not isinstance(artifact, Artifact):
         raise _fault(emitter, f"made a {type(artifact).__name__}, not an Artifact")
@@ -125,10 +136,11 @@ def load_artifact(
 
     Raises:
         DiagnosticError: a constant is missing or of another type; a kernel does not
-            compile; or WIR711, the emitter fails.
+            compile; an operator is not registered; or WIR711, the emitter fails.
     """
     _raise_errors(check_constants(program, constants))
-    return load_stored(artifact, emitter, constants)
+    with _placing(program, emitter):
+        return load_stored(artifact, emitter, constants)
 
 
 def load_stored(
@@ -145,12 +157,41 @@ def load_stored(
 
 
 @contextmanager
+def _placing(program: Program, emitter: Emitter) -> Generator[None]:
+    """Add the place of the first use to errors about a device or an operator."""
+    try:
+        yield
+    except DiagnosticError as error:
+        found = [_placed(program, emitter, diagnostic) for diagnostic in error.diagnostics]
+        raise DiagnosticError(*found) from error.__cause__
+
+
+def _placed(program: Program, emitter: Emitter, found: Diagnostic) -> Diagnostic:
+    places: Iterable[LinePath | None] = ()
+    if found.path is not None or found.subject is None:
+        return found
+    if found.code is Code.UNSUPPORTED_FEATURE:
+        places = (
+            path
+            for line, path in walk_places(program.lines)
+            if isinstance(line, ExternKernelLine) and line.operator == found.subject
+        )
+    elif found.code is Code.UNSUPPORTED_DEVICE:
+        support = evolve(emitter.support, devices=frozenset[str]())
+        uses = check_support(program, emitter.name, support)
+        places = (use.path for use in uses if use.subject == found.subject)
+    return evolve(found, path=next(iter(places), None))
+
+
+@contextmanager
 def _blaming(emitter: Emitter) -> Generator[None]:
     """Turn errors of an emitter, other than diagnostics, into WIR711."""
     try:
         yield
     except DiagnosticError:
         raise
+    except UnknownDeviceError as error:
+        raise error.unsupported from None
     except Exception as error:
         cause = (str(error).strip().splitlines() or ["no message"])[0]
         frame = traceback.extract_tb(error.__traceback__)[-1]

@@ -4,10 +4,27 @@ import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.ir import Device, DType
 
 if TYPE_CHECKING:
     import torch
+
+
+class UnknownDeviceError(ValueError):
+    """PyTorch has no device of that kind."""
+
+    def __init__(self, device: Device) -> None:
+        """Keep the device."""
+        super().__init__(f"PyTorch has no device {device}")
+        self.device = device
+
+    @property
+    def unsupported(self) -> DiagnosticError:
+        """The error of an emitter that needs the device: WIR704."""
+        hint = "import the library that registers the device with PyTorch"
+        subject = str(self.device)
+        return Code.UNSUPPORTED_DEVICE.error(str(self), subject=subject, hint=hint)
 
 
 @functools.cache
@@ -39,7 +56,7 @@ def torch_device(device: Device) -> "torch.device":
     """Return the ``torch.device``; an index left out stays so.
 
     Raises:
-        ValueError: PyTorch knows no such kind of device.
+        UnknownDeviceError: PyTorch has no such kind of device.
     """
     import torch  # loaded late: the names need none
 
@@ -48,4 +65,4 @@ def torch_device(device: Device) -> "torch.device":
             return torch.device(device.kind)
         return torch.device(device.kind, device.index)
     except RuntimeError:
-        raise ValueError(f"PyTorch knows no device {device}") from None
+        raise UnknownDeviceError(device) from None

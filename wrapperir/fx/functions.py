@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.fx.node import has_side_effect
 
-from wrapperir.emit.assert_messages import format_layout_mismatch
+from wrapperir.emit.assert_messages import format_layout_mismatch, format_range_mismatch
 from wrapperir.ir import Expr, ExprOp, Number, Operation
 from wrapperir.ir import evaluate as evaluate_expression
 from wrapperir.text import parse_expr
@@ -82,8 +82,7 @@ def check_range(number: Number, lower: int | None, upper: int | None, name: str)
         return number
     low = lower is None or lower <= number
     if not (low and (upper is None or number <= upper)):
-        ends = ["" if end is None else str(end) for end in (lower, upper)]
-        raise ValueError(f"{name} = {number} is not in {ends[0]}..{ends[1]}")
+        raise ValueError(format_range_mismatch(name, number, lower, upper))
     return number
 
 

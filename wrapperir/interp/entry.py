@@ -67,7 +67,8 @@ def check_inputs(program: wir.Program, inputs: Sequence[Value]) -> None:
 def _lend_inputs(program: wir.Program, inputs: Sequence[Value]) -> Frame:
     """Return a frame with the inputs and symbols, which are as their types say."""
     with placed(("inputs",)), _refusals(None):
-        check_count(inputs, len(program.inputs))
+        given = inputs if isinstance(inputs, torch.Tensor) else list(inputs)
+        check_count(given, len(program.inputs))
     frame = Frame(constants={}, symbols={})
     for index, (input, value) in enumerate(zip(program.inputs, inputs, strict=True)):
         with placed(("inputs", index)):

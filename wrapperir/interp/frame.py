@@ -7,6 +7,7 @@ from attrs import define, field
 
 from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, FaultError, LinePath, Note
+from wrapperir.emit.assert_messages import format_range_mismatch
 from wrapperir.interp.fault import value_fault
 from wrapperir.interp.layout import number_of_kind, value_of
 from wrapperir.interp.pool import Pool
@@ -167,9 +168,7 @@ def define_symbol(frame: Frame, line: wir.SymbolDefinitionLine) -> None:
     high = line.upper is not None and value > line.upper
     bounded = line.lower is not None or line.upper is not None
     if low or high or (bounded and value != value):
-        lower = "" if line.lower is None else line.lower
-        upper = "" if line.upper is None else line.upper
-        message = f"{line.symbol} is {value}, not in {lower}..{upper}"
+        message = format_range_mismatch(line.symbol, value, line.lower, line.upper)
         raise FaultError(Code.RUN_SYMBOL_RANGE, message, subject=line.symbol)
     frame.symbols[line.symbol] = value
 

@@ -34,6 +34,7 @@ def plan(
     goes on until they have passed.
 
     Raises:
+        TypeError: a size, time or alignment is not an int.
         ValueError: a buffer has a negative size or ends before it begins, or an alignment
             is not positive.
     """

@@ -9,8 +9,9 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import accumulate
 from math import gcd
+from typing import SupportsIndex
 
-from attrs import evolve, frozen
+from attrs import evolve, fields, frozen
 
 
 @frozen
@@ -53,14 +54,22 @@ class Plan:
         return self.height <= self.proven
 
 
+_NUMBERS = tuple(attribute.name for attribute in fields(Buffer))
+
+
 def check_buffers(buffers: Sequence[Buffer]) -> None:
     """Refuse buffers that have no plan.
 
     Raises:
+        TypeError: a size, time or alignment is not an int.
         ValueError: a buffer has a negative size or ends before it begins, or an alignment
             is not positive.
     """
     for index, buffer in enumerate(buffers):
+        for name in _NUMBERS:
+            value: object = getattr(buffer, name)
+            if not isinstance(value, SupportsIndex):
+                raise TypeError(f"the {name} of buffer {index} is {value!r}, not an int")
         if buffer.size < 0:
             raise ValueError(f"buffer {index} has a negative size, {buffer.size}")
         if buffer.end < buffer.begin:

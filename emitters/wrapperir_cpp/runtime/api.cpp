@@ -184,8 +184,8 @@ int wrapperir_open_with(
     check_machine();
     if (count != wrapperir_description.constant_count)
       fail(
-          -1, "%lld constants are needed, %lld were given",
-          shown(wrapperir_description.constant_count), shown(count));
+          -1, "%lld constant%s needed, %lld given", shown(wrapperir_description.constant_count),
+          wrapperir_description.constant_count == 1 ? "" : "s", shown(count));
     std::vector<Tensor> handles(count);
     for (int64_t i = 0; i < count; ++i)
       check(aoti_torch_new_tensor_handle(constants[i], handles[i].out()), -1);

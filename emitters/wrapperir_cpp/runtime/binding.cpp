@@ -48,7 +48,9 @@ PyObject* give_all(wrapperir_value* outputs, Py_ssize_t count) {
 PyObject* call(PyObject* self, PyObject* const* given, size_t flags, PyObject* names) {
   auto* program = reinterpret_cast<Program*>(self);
   if (PyVectorcall_NARGS(flags) != 1 || names || !PyList_CheckExact(given[0])) {
-    PyErr_SetString(PyExc_TypeError, "a program takes one list, of its inputs");
+    PyErr_SetString(
+        PyVectorcall_NARGS(flags) != 1 || names ? PyExc_TypeError : PyExc_RuntimeError,
+        "WIR800: a program takes one list, of its inputs");
     return nullptr;
   }
   PyObject* list = given[0];

@@ -239,11 +239,11 @@ void check_one(int64_t elements, const char* name, int line) {
 }
 
 void out_of_range(int64_t value, const char* name, const char* range, int line) {
-  fail(line, "%s is %lld, not in %s", name, shown(value), range);
+  fail(line, "%s = %lld is not in %s", name, shown(value), range);
 }
 
 void out_of_range(double value, const char* name, const char* range, int line) {
-  fail(line, "%s is %.17g, not in %s", name, value, range);
+  fail(line, "%s = %.17g is not in %s", name, value, range);
 }
 
 void assert_size_stride(

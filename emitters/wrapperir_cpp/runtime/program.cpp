@@ -242,8 +242,8 @@ void wrapperir_program::run(
   try {
     if (input_count != description.input_count)
       fail(
-          -1, "WIR800: %lld inputs are needed, %lld were given", shown(description.input_count),
-          shown(input_count));
+          -1, "WIR800: %lld input%s needed, %lld given", shown(description.input_count),
+          description.input_count == 1 ? "" : "s", shown(input_count));
     if (output_count != description.output_count)
       fail(
           -1, "there are %lld outputs, room was given for %lld",

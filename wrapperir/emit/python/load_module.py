@@ -1,18 +1,29 @@
 """Executes emitted Python modules."""
 
 import importlib.util
+import re
+import traceback
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from importlib.abc import SourceLoader
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import cast
+from typing import Protocol, cast, runtime_checkable
 
 import torch
 
-from wrapperir.diagnostics import Code
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit.artifact import artifact_digest, store_artifact
 from wrapperir.emit.contract import Artifact
+from wrapperir.emit.torch_dtypes import UnknownDeviceError, torch_device
+from wrapperir.ir import Device
+from wrapperir.operators import UnknownOperatorError, find_overload
+
+_COMPILE_ERROR = "C++ compile error"  # of PyTorch's compiler of kernels
+_COMPILED = r"^(\w+) = async_compile\.cpp_pybinding"
+_PLACE = r"^\S+?:\d+:\d+: "
+_DEVICE = r"= torch\.device\(['\"](\w+)['\"](?:, (\d+))?\)$"
+_OPERATOR = r"= torch\.ops\.(\w+\.\w+\.\w+)$"
 
 
 class _TextLoader(SourceLoader):
@@ -42,7 +53,9 @@ def load_module(
     is first written to the user's cache, under the digest of what it holds.
 
     Raises:
-        DiagnosticError: a constant is missing, or the module does not load.
+        DiagnosticError: a constant is missing; WIR704 or WIR705, a device or an operator
+            is not registered; WIR709, a kernel does not compile, or the module does not
+            load.
     """
     text = artifact.files[artifact.entry]
     assert isinstance(text, str)
@@ -61,11 +74,54 @@ def load_module(
                 entered.enter_context(interpreted_triton())
             cast(_TextLoader, spec.loader).exec_module(module)
     except Exception as error:
-        cause, *_ = str(error).strip().splitlines() or [""]
-        message = f"the emitted module does not load: {type(error).__name__}: {cause}"
-        raise Code.KERNEL_BUILD_FAILED.error(message) from error
+        raise _load_error(module, text, error) from error
     _bind_constants(module, constants)
     return module
+
+
+def _load_error(module: ModuleType, text: str, error: Exception) -> DiagnosticError:
+    """Return the error for a module that does not load: WIR704, WIR705 or WIR709."""
+    if _COMPILE_ERROR in str(error):
+        from wrapperir.kernels.compiler import first_errors
+
+        names = re.findall(_COMPILED, text, re.MULTILINE)
+        failed = next((f"@{n}" for n in names if not _is_compiled(module, n)), "a kernel")
+        # The lines are not those of the kernel's source.
+        causes = re.sub(_PLACE, "", first_errors(str(error)), flags=re.MULTILINE)
+        message = f"{failed} does not compile: {causes}"
+        return Code.KERNEL_BUILD_FAILED.error(message)
+    frames = traceback.walk_tb(error.__traceback__)
+    numbers = [n for frame, n in frames if frame.f_globals is vars(module)]
+    statement = text.split("\n")[numbers[0] - 1] if numbers else ""
+    if bound := re.search(_OPERATOR, statement):
+        try:
+            find_overload(bound[1])
+        except UnknownOperatorError as unknown:
+            hint = "import the library that registers it"
+            return Code.UNSUPPORTED_FEATURE.error(str(unknown), subject=bound[1], hint=hint)
+    if made := re.search(_DEVICE, statement):
+        try:
+            torch_device(Device(made[1], None if made[2] is None else int(made[2])))
+        except UnknownDeviceError as unknown:
+            return unknown.unsupported
+    cause, *_ = str(error).strip().splitlines() or [""]
+    message = f"the emitted module does not load: {type(error).__name__}: {cause}"
+    return Code.KERNEL_BUILD_FAILED.error(message)
+
+
+def _is_compiled(module: ModuleType, name: str) -> bool:
+    found: object = getattr(module, name, None)
+    try:
+        if isinstance(found, _Pending):
+            found.result()
+    except Exception:  # the compiler's
+        return False
+    return found is not None
+
+
+@runtime_checkable
+class _Pending(Protocol):
+    def result(self) -> object: ...
 
 
 def _bind_constants(module: ModuleType, constants: Mapping[str, torch.Tensor]) -> None:
