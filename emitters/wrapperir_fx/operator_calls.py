@@ -83,9 +83,8 @@ def _call(
     keywords = {key: fx_argument(graph, value) for key, value in line.keywords}
     try:
         operator = _find_overload(line.operator)
-    except UnknownOperatorError:
-        name = line.operator[:80]
-        graph.report(f"no operator {name!a} is registered with PyTorch", name)
+    except UnknownOperatorError as error:
+        graph.report(str(error), line.operator[:80])
         return _unknown_operator, tuple(args), keywords
     if operator._overloadname in _KEYWORDS or not _KEYWORDS.isdisjoint(keywords):
         return functions.call_operator, (line.operator, args, keywords), {}

@@ -83,5 +83,5 @@ def test_buffers_without_a_plan_are_refused(wrong: Buffer, message: str) -> None
 
 def test_a_size_that_is_not_an_int_is_refused() -> None:
     wrong = Buffer(1.5, 0, 1)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"the size of buffer 0 is 1\.5, not an int"):
-        plan_greedily((wrong,))
+    with pytest.raises(TypeError, match=r"the size of buffer 1 is 1\.5, not an int"):
+        plan_greedily((Buffer(1, 0, 1), wrong))

@@ -9,7 +9,6 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import accumulate
 from math import gcd
-from typing import SupportsIndex
 
 from attrs import evolve, fields, frozen
 
@@ -68,7 +67,7 @@ def check_buffers(buffers: Sequence[Buffer]) -> None:
     for index, buffer in enumerate(buffers):
         for name in _NUMBERS:
             value: object = getattr(buffer, name)
-            if not isinstance(value, SupportsIndex):
+            if not isinstance(value, int):
                 raise TypeError(f"the {name} of buffer {index} is {value!r}, not an int")
         if buffer.size < 0:
             raise ValueError(f"buffer {index} has a negative size, {buffer.size}")

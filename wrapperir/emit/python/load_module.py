@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from importlib.abc import SourceLoader
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Protocol, cast, runtime_checkable
+from typing import cast
 
 import torch
 
@@ -112,16 +112,10 @@ def _load_error(module: ModuleType, text: str, error: Exception) -> DiagnosticEr
 def _is_compiled(module: ModuleType, name: str) -> bool:
     found: object = getattr(module, name, None)
     try:
-        if isinstance(found, _Pending):
-            found.result()
+        cast(Callable[[], object], getattr(found, "result", object))()  # of a future
     except Exception:  # the compiler's
         return False
     return found is not None
-
-
-@runtime_checkable
-class _Pending(Protocol):
-    def result(self) -> object: ...
 
 
 def _bind_constants(module: ModuleType, constants: Mapping[str, torch.Tensor]) -> None:
