@@ -130,7 +130,7 @@ def _compiled(lowered: Lowered, emitter: Emitter) -> Callable[..., Any]:
     """Return the callable that ``torch.compile`` makes with this emitter."""
     return compile_program(
         lowered.program,
-        emitter=emitter,
+        emitter=emitter.trusting_inputs(),
         passes=memory_passes(emitter.support.lines),
         constants=lowered.constants,
     )

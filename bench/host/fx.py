@@ -9,7 +9,8 @@ process.  Inductor's FX backend has no C++ kernels, so the chains call operators
     A     200 times addmm
     B     100 times a batched matrix product and a matrix product of views of it
 
-Ours are made with the memory passes that ``torch.compile`` runs.  The wrappers that
+Ours are made as ``torch.compile`` makes them: with its memory passes, and without checks of
+inputs, since its guards check them.  The wrappers that
 Inductor and we write in Python run beside them, for comparison.
 
     python -m bench.host.fx [rounds]
@@ -28,6 +29,7 @@ from bench.host.chains import Chain, example_inputs, mms
 from bench.host.python import inductor_callable, lower
 from bench.machine import describe_machine
 from wrapperir.emit import compile_program
+from wrapperir.emit.pipeline import find_emitter
 from wrapperir.passes import MEMORY_PASSES
 
 Call: TypeAlias = Callable[[list[torch.Tensor]], Any]
@@ -78,7 +80,7 @@ def make(function: Chain) -> dict[str, Call]:
     def ours(emitter: str) -> Call:
         made = compile_program(
             lowered.program,
-            emitter=emitter,
+            emitter=find_emitter(emitter).trusting_inputs(),
             passes=MEMORY_PASSES,
             constants=lowered.constants,
         )
