@@ -4,8 +4,9 @@ import json
 from collections.abc import Sequence
 from typing import LiteralString
 
-from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit import Artifact, fragment
+from wrapperir.emit.support import unsupported_device
 from wrapperir.ir import SCHEMA_VERSION, Program
 from wrapperir_cpp.context import Context
 from wrapperir_cpp.device_table import DEVICE_FILES, DeviceTable, runtime_files
@@ -35,10 +36,8 @@ def emit_artifact(
     context = Context(program, tables)
     for device in sorted(context.devices.mentioned, key=str):
         if device.kind not in context.tables:
-            raise Code.UNSUPPORTED_DEVICE.error(
-                f"the {name} emitter has no support for device {device}",
-                subject=str(device),
-            )
+            supported = frozenset(context.tables)
+            raise DiagnosticError(unsupported_device(name, device, supported))
     emitted = lines(context)
     emitted.emit_definitions(program.definitions)
     emit_inputs(context, program)

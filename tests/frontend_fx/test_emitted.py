@@ -169,8 +169,28 @@ program @main(%x: f32[4]) {
     assert any(isinstance(line, AllocatePoolLine) for line in found.program.lines)
 
 
+def placed_names(text: str) -> set[str]:
+    """Return the placed buffers of a program that is read from its nodes alone."""
+    found = lowered(without_lines(emitted(parse_program(text), {})))
+    return {line.result for line in found.program.lines if isinstance(line, PlaceLine)}
+
+
+def lent(type: str, bytes: int) -> str:
+    """Return lines that wait for stream 1 and lend ``%pool`` to a block."""
+    return f"""\
+  %event0 = record_event stream(1)
+  wait_event %event0
+  %buf2 = subgraph_call @block(%x, %pool) : {type} {{
+    body (%y: {type}, %bytes: pool[{bytes}]) {{
+      %buf3 = extern_kernel aten.neg.default(%y) : {type}
+      return %buf3
+    }}
+  }}
+"""
+
+
 def test_parts_of_lent_bytes_that_streams_write_are_placed_apart() -> None:
-    program = parse_program(
+    placed = placed_names(
         """
 wrapperir 1
 program @main(%x: f32[s0, 1]) {
@@ -181,14 +201,9 @@ program @main(%x: f32[s0, 1]) {
   extern_kernel aten.relu.out(%x, out = %buf0) writes(%buf0)
   %buf1 = place f32[s0, 1] in %pool at 32
   extern_kernel aten.neg.out(%x, out = %buf1) writes(%buf1) stream(1)
-  %event0 = record_event stream(1)
-  wait_event %event0
-  %buf2 = subgraph_call @block(%x, %pool) : f32[s0, 1] {
-    body (%y: f32[s0, 1], %bytes: pool[64]) {
-      %buf3 = extern_kernel aten.neg.default(%y) : f32[s0, 1]
-      return %buf3
-    }
-  }
+"""
+        + lent("f32[s0, 1]", 64)
+        + """\
   free %x
   free %buf0
   free %buf1
@@ -197,13 +212,11 @@ program @main(%x: f32[s0, 1]) {
 }
 """
     )
-    found = lowered(without_lines(emitted(program, {})))
-    placed = {line.result for line in found.program.lines if isinstance(line, PlaceLine)}
     assert placed >= {"buf0", "buf1"}
 
 
 def test_a_view_of_a_placed_buffer_of_symbolic_size_is_no_other_part() -> None:
-    program = parse_program(
+    placed = placed_names(
         """
 wrapperir 1
 program @main(%x: f32[s0, 6]) {
@@ -215,14 +228,9 @@ program @main(%x: f32[s0, 6]) {
   extern_kernel aten.fill_.Scalar(%view0, 3) writes(%view0)
   %buf1 = place f32[s0, 6] in %pool at 320
   extern_kernel aten.neg.out(%x, out = %buf1) writes(%buf1) stream(1)
-  %event0 = record_event stream(1)
-  wait_event %event0
-  %buf2 = subgraph_call @block(%x, %pool) : f32[s0, 6] {
-    body (%y: f32[s0, 6], %bytes: pool[512]) {
-      %buf3 = extern_kernel aten.neg.default(%y) : f32[s0, 6]
-      return %buf3
-    }
-  }
+"""
+        + lent("f32[s0, 6]", 512)
+        + """\
   free %x
   free %buf0
   free %view0
@@ -232,8 +240,6 @@ program @main(%x: f32[s0, 6]) {
 }
 """
     )
-    found = lowered(without_lines(emitted(program, {})))
-    placed = {line.result for line in found.program.lines if isinstance(line, PlaceLine)}
     assert placed >= {"buf0", "buf1"}
     assert "view0" not in placed
 

@@ -163,7 +163,7 @@ def test_workspaces_of_pools_and_views_count() -> None:
         ("ceildiv(M, 2) * 2", "s0", True),  # where s0 is even
         ("where(M < 3, 64, 32)", "31", False),
         ("where(M < 3, 64, 32)", "32", True),
-        ("M + 0.5", "1", True),  # what is no whole number is not reckoned with
+        ("M + 0.5", "1", True),  # counts that are not whole are not checked
     ],
 )
 def test_a_workspace_is_large_enough(count: str, size: str, expected: bool) -> None:

@@ -34,8 +34,8 @@ def format_diagnostics(
     """Return diagnostics for a reader, each with the line it is about and a caret.
 
     ``positions`` are the places of the program's parts in ``text``, which is the text of
-    the file or the printed program.  A part without a position is shown at the innermost
-    part around it that has one.  The result is empty if there are no diagnostics.
+    the file or the printed program.  If a part has no position, the diagnostic is shown at
+    the nearest enclosing part with a position.  Without diagnostics the result is empty.
     """
     source = _Source(text, positions, file)
     return "".join(f"{line}\n" for d in diagnostics for line in source.format_diagnostic(d))

@@ -83,17 +83,27 @@ def _check_kernel(
         )
 
 
+def unsupported_device(
+    emitter: str,
+    device: wir.Device,
+    supported: frozenset[str],
+    path: LinePath | None = None,
+) -> Diagnostic:
+    """Return the report of a device of a kind that is not ``supported``: WIR704."""
+    return Diagnostic(
+        Code.UNSUPPORTED_DEVICE,
+        f"the {emitter} emitter has no support for device {device}",
+        path=path,
+        subject=str(device),
+        hint=_alternatives("devices", supported),
+    )
+
+
 def _check_device(
     emitter: str, support: Support, device: wir.Device, stream: int, path: LinePath
 ) -> Iterator[Diagnostic]:
     if support.devices is not None and device.kind not in support.devices:
-        yield Diagnostic(
-            Code.UNSUPPORTED_DEVICE,
-            f"the {emitter} emitter has no support for device {device}",
-            path=path,
-            subject=str(device),
-            hint=_alternatives("devices", support.devices),
-        )
+        yield unsupported_device(emitter, device, support.devices, path)
     elif stream and device.kind not in support.streams:
         yield Diagnostic(
             Code.UNSUPPORTED_FEATURE,

@@ -8,11 +8,11 @@ from attrs import define, evolve, field
 from wrapperir import ir as wir
 from wrapperir.analysis.arithmetic import (
     UNBOUNDED,
-    Interval,
     Polynomial,
     Polynomials,
     combine,
 )
+from wrapperir.analysis.sizes import symbol_ranges
 from wrapperir.diagnostics import Code, Diagnostic, Severity
 from wrapperir.ir.blocks import blocks_of, rewrite_blocks, walk_lines
 from wrapperir.ir.line_effects import LineEffects, definitions, uses
@@ -65,17 +65,17 @@ class _SizeOrder:
 
     @classmethod
     def of_program(cls, program: wir.Program) -> "_SizeOrder":
-        ranges: dict[str, Interval] = {}
-        computed: dict[str, Polynomial] = {}
-        polynomials = Polynomials(lambda name: ranges.get(name, UNBOUNDED), computed.get)
+        outer = [*program.symbols, *_symbols(program.lines)]
         inner = {line.symbol for line in _symbols(walk_lines(program.lines))}
         inner -= {line.symbol for line in _symbols(program.lines)}
-        for line in (*program.symbols, *_symbols(program.lines)):
-            if line.kind is wir.SymbolKind.INT and line.symbol not in inner:
-                low = -math.inf if line.lower is None else line.lower
-                ranges[line.symbol] = low, math.inf if line.upper is None else line.upper
-                if isinstance(line.source, wir.Symbol):
-                    computed[line.symbol] = polynomials.of(line.source)
+        known = {s.symbol for s in outer if s.kind is wir.SymbolKind.INT} - inner
+        every = symbol_ranges(program)
+        ranges = {name: every[name] for name in known}
+        computed: dict[str, Polynomial] = {}
+        polynomials = Polynomials(lambda name: ranges.get(name, UNBOUNDED), computed.get)
+        for line in outer:
+            if line.symbol in known and isinstance(line.source, wir.Symbol):
+                computed[line.symbol] = polynomials.of(line.source)
         return cls(polynomials)
 
     def at_most(self, left: Sequence[wir.Expr], right: Sequence[wir.Expr]) -> bool:
