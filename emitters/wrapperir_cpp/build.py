@@ -17,6 +17,7 @@ from attrs import evolve
 from wrapperir.diagnostics import Code
 from wrapperir.emit import Artifact, Loaded
 from wrapperir.emit.artifact import store_artifact
+from wrapperir.emit.triton_signature import KERNEL_FACTS
 from wrapperir.ir import BenchmarkChoice, KernelCallLine, MultiKernelLine, Program
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.kernels import (
@@ -39,7 +40,7 @@ from wrapperir_cpp.layout import (
     KERNELS,
     LIBRARY,
 )
-from wrapperir_cpp.triton_kernels import KERNEL_FACTS, compile_triton_kernels
+from wrapperir_cpp.triton_kernels import compile_triton_kernels
 
 if TYPE_CHECKING:
     from wrapperir.tuning.choice_cache import ChoiceCache

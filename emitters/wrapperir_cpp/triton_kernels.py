@@ -11,13 +11,15 @@ from typing import LiteralString
 
 from wrapperir import ir as wir
 from wrapperir.emit import Fragment, NameTable, SourceWriter, fragment, joined
-from wrapperir.kernels import CompileFacts, Target, TritonJob, compile_triton
-from wrapperir.kernels.triton_signature import (
+from wrapperir.emit.triton_signature import (
+    KERNEL_FACTS,
     bound_values,
     compilation_facts,
+    format_facts,
     format_kernel_source,
     passed_parameters,
 )
+from wrapperir.kernels import CompileFacts, Target, TritonJob, compile_triton
 from wrapperir_cpp.context import Context
 from wrapperir_cpp.kernels import KernelLanguage, LaunchArgument
 from wrapperir_cpp.layout import KERNELS
@@ -25,8 +27,6 @@ from wrapperir_cpp.literals import format_bool, format_int, format_string
 from wrapperir_cpp.module_text import RESERVED, emit_rows, source_writer
 from wrapperir_cpp.streams import format_stream
 
-KERNEL_FACTS = ".triton.json"
-"""Ending of the file with the facts to compile a kernel by."""
 _PREFIX = "triton_"
 """Prefix of the kernels' names; no function of the C library has it."""
 TABLE = "kernels.cpp"
@@ -68,10 +68,8 @@ def _declare(context: Context, line: wir.KernelDefinitionLine) -> None:
     module.declare(fragment("extern TritonKernel {}", symbol))
     source = f"{KERNELS}{symbol}.py"
     module.files[source] = format_kernel_source(line)
-    found = compilation_facts(line, source, facts)
-    rows = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in found.items()]
-    text = "{\n" + ",\n".join(rows) + "\n}\n"
-    module.files[f"{KERNELS}{symbol}{KERNEL_FACTS}"] = text
+    found = format_facts(compilation_facts(line, source, facts))
+    module.files[f"{KERNELS}{symbol}{KERNEL_FACTS}"] = found
 
 
 def _format_launch(

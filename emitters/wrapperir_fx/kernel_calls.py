@@ -7,9 +7,10 @@ from torch._higher_order_ops.triton_kernel_wrap import triton_kernel_wrapper_mut
 from torch.fx.node import Argument, has_side_effect
 
 from wrapperir import ir as wir
-from wrapperir.emit.number_kinds import NumberKinds, kind_of
-from wrapperir.emit.python.kernels import bound_values, folded
+from wrapperir.emit.number_kinds import as_parameter, kind_of
+from wrapperir.emit.python.kernels import folded
 from wrapperir.emit.runnable_kernels import Runnable, taken_arguments
+from wrapperir.emit.triton_signature import bound_values
 from wrapperir.fx import (
     MultiKernelDefinition,
     call_kernel,
@@ -143,7 +144,7 @@ def _emit_triton(
         kwargs[parameter.name] = _given(graph, parameter, argument)
         if isinstance(parameter, wir.ScalarParameter):
             assert not isinstance(argument, wir.BufferRef)
-            values[parameter.name] = _converted(argument, parameter, graph.facts.kinds)
+            values[parameter.name] = as_parameter(argument, parameter, graph.facts.kinds)
         elif isinstance(parameter, wir.DescriptorParameter):
             blocks[parameter.name] = ("stable", (list(parameter.block),))
     grid = [
@@ -167,18 +168,3 @@ def _given(
         return graph.values[argument.name].node
     assert isinstance(parameter, wir.ScalarParameter)
     return graph.numbers.of_kind(argument, kind_of(parameter.dtype))
-
-
-def _converted(
-    argument: wir.Expr, parameter: wir.ScalarParameter, kinds: NumberKinds
-) -> wir.Expr:
-    """Return an argument as its parameter's type; an int's node checks that it is whole."""
-    match kind_of(parameter.dtype):
-        case wir.SymbolKind.FLOAT:
-            return wir.Operation(wir.ExprOp.TO_FLOAT, (argument,))
-        case wir.SymbolKind.BOOL:
-            is_bool = kinds.is_bool(argument)
-            return argument if is_bool else wir.Operation(wir.ExprOp.NE, (argument, 0))
-        case wir.SymbolKind.INT:
-            is_int = not kinds.may_be_float(argument)
-            return argument if is_int else wir.Operation(wir.ExprOp.TRUNC, (argument,))

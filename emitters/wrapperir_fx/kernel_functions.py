@@ -22,11 +22,18 @@ from torch._higher_order_ops.triton_kernel_wrap import (
 )
 from torch.fx import GraphModule, Node
 
-from wrapperir.emit import Artifact, Fragment, SourceWriter
+from wrapperir.emit import Artifact, Fragment, SourceWriter, fragment
+from wrapperir.emit.python.compiled_launches import (
+    emit_compilation,
+    emit_compiled_kernel,
+    emit_launcher,
+    reason_against,
+)
 from wrapperir.emit.python.expressions import format_tuple
 from wrapperir.emit.python.kernels import emit_cpp_kernel, emit_triton_kernel
 from wrapperir.emit.python.load_module import load_module
 from wrapperir.emit.python.module_text import ModuleText
+from wrapperir.emit.triton_signature import ArgumentFacts
 from wrapperir.fx import (
     Launcher,
     definition_key,
@@ -36,7 +43,12 @@ from wrapperir.fx import (
     registered_definition,
     registered_launcher,
 )
-from wrapperir.ir import DefinitionLine, KernelDefinitionLine, Language
+from wrapperir.ir import (
+    DefinitionLine,
+    KernelDefinitionLine,
+    Language,
+    runtime_parameters,
+)
 
 if TYPE_CHECKING:
     from wrapperir.kernels.triton_cpu import InterpretedKernel
@@ -144,12 +156,18 @@ def _build(
         names = [f"{name}_{index}" for index, name in enumerate(names)]
     for name, definition in zip(names, definitions, strict=True):
         line = evolve(definition, name=name)
-        if line.language is Language.TRITON:
+        function = module.kernels[line.name]
+        # Nothing is known of the calls, which other graphs will have too.
+        facts = [ArgumentFacts(1) for _ in runtime_parameters(line.parameters)]
+        if line.language is Language.CPP:
+            emit_cpp_kernel(module, line)
+        elif interpreted or reason_against(line, facts) is not None:
             function = emit_triton_kernel(module, line)
         else:
-            emit_cpp_kernel(module, line)
-            function = module.kernels[line.name]
-        built.append(format_tuple([function, module.kernels[line.name]]))
+            emit_compiled_kernel(module, line, facts, is_lazy=True)
+            function = fragment("{}.function", function)
+        built.append(format_tuple([function, emit_launcher(module, line)]))
+    emit_compilation(module)
     if compiled:
         module.awaiting.emit_line("async_compile.wait(globals())")
     writer = SourceWriter()

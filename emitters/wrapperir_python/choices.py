@@ -11,6 +11,7 @@ from pathlib import Path
 import wrapperir
 from wrapperir import ir as wir
 from wrapperir.emit import Fragment, Namespace, NameTable, SourceWriter, fragment, joined
+from wrapperir.emit.python.compiled_launches import CACHE, emit_launcher
 from wrapperir.emit.python.expressions import format_int, format_string, format_tuple
 from wrapperir.emit.python.module_text import RESERVED, ModuleText
 from wrapperir.emit.runnable_kernels import (
@@ -61,9 +62,6 @@ def _scalars(definition: wir.DefinitionLine) -> tuple[wir.DType | None, ...]:
 
 
 _CORE = Path(wrapperir.__file__).parent
-CACHE = _CORE / "caching" / "private_cache.py"
-"""The user's caches, for emitted modules that keep times or a compiled library."""
-
 _FOR_BENCHMARKS = (
     CACHE,
     _CORE / "tuning" / "kernel_times.py",
@@ -281,7 +279,7 @@ def _runs_on_all(
 ) -> Fragment:
     """Return a function that takes all arguments of the multi-kernel."""
     module, name = context.module, candidate.kernel.name
-    kernel = module.kernels[name]
+    kernel = emit_launcher(module, candidate.kernel)
     key = "run", line.name, name, candidate.positions
     if candidate.positions is None or key in module.made:
         return module.made.get(key, kernel)

@@ -1,13 +1,15 @@
 """The context of Python emission: the module, its names, and methods to override."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 
 from attrs import frozen
 
 from wrapperir import ir as wir
 from wrapperir.diagnostics import LinePath
 from wrapperir.emit import Fragment, SourceWriter, fragment, joined
+from wrapperir.emit.argument_facts import survey_arguments
 from wrapperir.emit.context import Emission, ProgramFacts
 from wrapperir.emit.number_kinds import kind_of
 from wrapperir.emit.pools import PoolTensors
@@ -19,6 +21,7 @@ from wrapperir.emit.python.expressions import (
 from wrapperir.emit.python.module_text import ModuleText
 from wrapperir.emit.stream_actions import StreamPlanner, stream_uses
 from wrapperir.emit.support import unsupported_memory
+from wrapperir.emit.triton_signature import ArgumentFacts
 from wrapperir_python.arguments import ArgumentFormatter
 
 
@@ -75,20 +78,27 @@ class PythonContext(Emission, ABC):
             self.report(message, subject)
         return self.arguments.format_allocation(type, in_call=in_call)
 
+    @cached_property
+    def argument_facts(self) -> Mapping[str, tuple[ArgumentFacts, ...]]:
+        """The facts that all calls of a kernel share about its runtime arguments."""
+        return survey_arguments(self.facts)
+
     def format_kernel_arguments(
         self, arguments: Sequence[wir.KernelArgument], scalars: Sequence[wir.DType | None]
     ) -> Fragment:
         """Return a call's arguments; ``scalars`` are the dtypes of those by value."""
-        values = self.values
-        return joined(
-            ", ",
-            [
-                values[argument.name]
-                if isinstance(argument, wir.BufferRef)
-                else self.format_number(argument, dtype)
-                for argument, dtype in zip(arguments, scalars, strict=True)
-            ],
-        )
+        return joined(", ", self.format_each_argument(arguments, scalars))
+
+    def format_each_argument(
+        self, arguments: Sequence[wir.KernelArgument], scalars: Sequence[wir.DType | None]
+    ) -> list[Fragment]:
+        """Return each argument of a call, as :meth:`format_kernel_arguments` does all."""
+        return [
+            self.values[argument.name]
+            if isinstance(argument, wir.BufferRef)
+            else self.format_number(argument, dtype)
+            for argument, dtype in zip(arguments, scalars, strict=True)
+        ]
 
     def format_number(self, value: wir.Expr, dtype: wir.DType | None) -> Fragment:
         """Return an expression as a number of a dtype: a float, a bool or an int."""

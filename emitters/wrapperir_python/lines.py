@@ -9,6 +9,13 @@ from wrapperir import ir as wir
 from wrapperir.diagnostics import LinePath
 from wrapperir.emit import Fragment, SourceWriter, fragment, joined
 from wrapperir.emit.context import provenances_to_show
+from wrapperir.emit.python.compiled_launches import (
+    emit_compilation,
+    emit_compiled_kernel,
+    format_launch_arguments,
+    is_compiled,
+    reason_against,
+)
 from wrapperir.emit.python.expressions import format_int
 from wrapperir.emit.python.kernels import emit_cpp_kernel, emit_triton_kernel
 from wrapperir.ir.line_effects import uses
@@ -43,6 +50,7 @@ class PythonLines(PythonContext, wir.LineVisitor[None]):
             self.module.need("AsyncCompile")
             writer.emit_line("async_compile = AsyncCompile()")
         self._visit_lines(definitions, ("definitions",), writer)
+        emit_compilation(self.module)
         if wir.Language.CPP in languages:
             self.module.awaiting.emit_line("async_compile.wait(globals())")
             self.module.awaiting.emit_line("del async_compile")
@@ -78,6 +86,20 @@ class PythonLines(PythonContext, wir.LineVisitor[None]):
             emit_cpp_kernel(self.module, line)
         elif line.language is wir.Language.TRITON:
             self.check_source(line)
+            self._emit_triton_kernel(line)
+
+    def _emit_triton_kernel(self, line: wir.KernelDefinitionLine) -> None:
+        if self.facts.kernel_devices[line.name] != frozenset({"cuda"}):
+            emit_triton_kernel(self.module, line)
+            return
+        facts = self.argument_facts[line.name]
+        reason = reason_against(line, facts)
+        if reason is None:
+            is_choice = line.name not in self.facts.certain_kernels
+            emit_compiled_kernel(self.module, line, facts, is_choice=is_choice)
+        else:
+            remark = f"Triton launches {line.name}: {reason}."
+            self.module.definitions.emit_comment(remark)
             emit_triton_kernel(self.module, line)
 
     def visit_multi_kernel(self, line: wir.MultiKernelLine) -> None:
@@ -169,7 +191,14 @@ class PythonLines(PythonContext, wir.LineVisitor[None]):
         arguments = line.arguments
         if callee.positions is not None:
             arguments = tuple(arguments[position] for position in callee.positions)
-        text = self.format_kernel_arguments(arguments, callee.scalars)
+        kernel = callee.definition
+        if is_compiled(self.module, kernel.name):
+            assert isinstance(kernel, wir.KernelDefinitionLine)
+            formatted = self.format_each_argument(arguments, callee.scalars)
+            own = self.expressions, self.facts.kinds
+            text = format_launch_arguments(kernel, arguments, formatted, *own)
+        else:
+            text = self.format_kernel_arguments(arguments, callee.scalars)
         with on_stream(self, self._stream_of(line)):
             self.emit_launch(callee, text, line.device)
         emit_actions(self, self.streams.after_launch(line))

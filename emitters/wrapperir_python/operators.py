@@ -14,6 +14,7 @@ from attrs import frozen
 
 from wrapperir.diagnostics import Code
 from wrapperir.emit import Fragment, fragment, joined
+from wrapperir.emit.python.compiled_launches import CACHE, EMITTED
 from wrapperir.emit.python.expressions import format_keyword, format_string
 from wrapperir.emit.python.module_text import ModuleText
 from wrapperir.ir import (
@@ -25,7 +26,6 @@ from wrapperir.ir import (
     TensorType,
 )
 from wrapperir.operators import UnknownOperatorError, split_operator
-from wrapperir_python.choices import CACHE
 from wrapperir_python.context import PythonContext
 
 
@@ -123,7 +123,10 @@ def _is_plain(context: PythonContext, argument: Argument) -> bool:
 
 
 def _bind_direct(module: ModuleText, name: LiteralString) -> Fragment:
-    operators = module.import_file("operators", _EMITTED, "operators.cpp", CACHE)
+    extension = EMITTED / "native_module.py", EMITTED / "tensors.h"
+    operators = module.import_file(
+        "operators", _EMITTED, "operators.cpp", CACHE, *extension
+    )
     return module.import_from_file(operators, name)
 
 

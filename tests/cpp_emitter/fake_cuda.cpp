@@ -13,6 +13,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -33,6 +34,11 @@ bool is_captured = false;
 std::string shown_sizes;  // of the parameters that the log is to show, in bytes
 thread_local void* current_stream = reinterpret_cast<void*>(0x70);
 thread_local void* current_context = nullptr;
+thread_local int current_device = 0;
+std::map<int, void*> streams;  // of devices that have one of their own
+std::map<void*, void*> contexts;  // of functions and modules
+int next_error = 0;
+void* const first_context = reinterpret_cast<void*>(0x80);
 
 __attribute__((format(printf, 1, 2))) void note(const char* format, ...) {
   char line[512];
@@ -57,6 +63,8 @@ std::string name_of(void* stream) {
   if (stream == current_stream || stream == reinterpret_cast<void*>(0x70)) return "current";
   std::lock_guard<std::recursive_mutex> held(lock);
   auto found = numbers.find(stream);
+  for (const auto& [device, own] : streams)
+    if (own == stream) return "current of " + std::to_string(device);
   if (found == numbers.end()) return "other";
   return "side" + std::to_string(found->second);
 }
@@ -190,6 +198,14 @@ EXPORT void fake_set_cost(const char* kernel, float milliseconds) {
   costs[kernel] = milliseconds;
 }
 EXPORT void fake_set_captured(bool value) { is_captured = value; }
+EXPORT void fake_set_device(int device, bool has_context) {
+  current_device = device;
+  current_context = has_context ? static_cast<char*>(first_context) + device : nullptr;
+}
+EXPORT void fake_set_stream_of(int device, uint64_t stream) {
+  streams[device] = reinterpret_cast<void*>(stream);
+}
+EXPORT void fake_fail_next_launch(int error) { next_error = error; }
 EXPORT void fake_set_stream(uint64_t stream) {
   current_stream = reinterpret_cast<void*>(stream);
 }
@@ -216,6 +232,12 @@ EXPORT int cuCtxGetCurrent(void** context) {
   *context = current_context;
   return 0;
 }
+EXPORT int cuCtxGetDevice(int* device) {
+  if (!current_context) return 201;
+  *device = static_cast<int>(
+      static_cast<char*>(current_context) - static_cast<char*>(first_context));
+  return 0;
+}
 EXPORT int cuCtxSetCurrent(void* context) {
   note("context");
   current_context = context;
@@ -227,12 +249,14 @@ EXPORT int cuDevicePrimaryCtxRetain(void** context, int device) {
 }
 EXPORT int cuModuleLoadData(void** module, const void* image) {
   *module = make('m');
+  contexts[*module] = current_context;
   note("module %s", memcmp(image, "\177ELF", 4) ? "no ELF" : "ELF");
   return 0;
 }
-EXPORT int cuModuleGetFunction(void** function, void*, const char* name) {
+EXPORT int cuModuleGetFunction(void** function, void* module, const char* name) {
   *function = make('f');
   std::lock_guard<std::recursive_mutex> held(lock);
+  contexts[*function] = contexts.at(module);
   functions[*function] = name;
   return 0;
 }
@@ -245,6 +269,8 @@ EXPORT int cuLaunchKernel(
     unsigned block_z, unsigned shared, void* stream, void** parameters, void** extra) {
   std::lock_guard<std::recursive_mutex> held(lock);
   const std::string& name = functions.at(function);
+  if (next_error) return std::exchange(next_error, 0);
+  if (contexts.at(function) && contexts.at(function) != current_context) note("wrong context");
   note(
       "launch %s grid %u %u %u block %u %u %u shared %u on %s%s", name.c_str(), x, y, z, block,
       block_y, block_z, shared, name_of(stream).c_str(), extra ? " extra" : "");
@@ -366,8 +392,12 @@ EXPORT int aoti_torch_delete_cuda_stream_guard(void* guard) {
   note("leave %s", name_of(guard).c_str());
   return 0;
 }
-EXPORT int aoti_torch_get_current_cuda_stream(int, void** stream) {
-  *stream = current_stream;
+EXPORT int aoti_torch_get_current_cuda_stream(int device, void** stream) {
+  *stream = streams.count(device) ? streams.at(device) : current_stream;
+  return 0;
+}
+EXPORT int aoti_torch_get_current_device_index(int32_t* device) {
+  *device = current_device;
   return 0;
 }
 EXPORT int aoti_torch_cuda_caching_allocator_raw_alloc(uint64_t bytes, void** memory) {

@@ -2,13 +2,16 @@
 
 import itertools
 import json
+import os
 import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from attrs import evolve
 
 from wrapperir.ir import Program
+from wrapperir.kernels import find_compiler
 from wrapperir.text import format_program
 from wrapperir_cpp.shims import declared_shims
 
@@ -51,6 +54,20 @@ class FakeGpu:
         answer = self.ask(program, **facts)
         assert "error" not in answer, answer
         return [log.splitlines() for log in answer["logs"]]
+
+
+def driver_environment(folder: Path) -> dict[str, str]:
+    """Build the driver that is made up, and return the environment of its processes."""
+    library = folder / "libcuda.so.1"
+    flags = ["-std=c++17", "-O1", "-fPIC", "-shared", "-Wl,-soname,libcuda.so.1"]
+    operators = folder / "operators.cpp"
+    operators.write_text(format_operators())
+    sources = [str(Path(__file__).with_name("fake_cuda.cpp")), str(operators)]
+    find_compiler().run(
+        [*flags, *sources, "-o", str(library), "-ldl"], folder, "the driver"
+    )
+    preloaded = {"LD_PRELOAD": str(library), "TRITON_LIBCUDA_PATH": str(folder)}
+    return {**os.environ, **preloaded}
 
 
 def format_operators() -> str:

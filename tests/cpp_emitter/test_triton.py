@@ -10,6 +10,7 @@ from tests.cpp_emitter.moved import GPU
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit.argument_facts import divisor_of, survey_arguments
 from wrapperir.emit.context import ProgramFacts
+from wrapperir.emit.triton_signature import ArgumentFacts
 from wrapperir.ir import (
     Access,
     BufferParameter,
@@ -26,7 +27,6 @@ from wrapperir.ir import (
 from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.kernels import Target, present_targets, targets_to_keep
 from wrapperir.kernels.gpu_targets import DEFAULT_TARGETS
-from wrapperir.kernels.triton_signature import ArgumentFacts
 from wrapperir.testing.kernels import KernelKind, library_kernel
 from wrapperir.verify import verify
 from wrapperir_cpp.emitter import CppEmitter

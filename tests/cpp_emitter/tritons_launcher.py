@@ -3,7 +3,7 @@
 import ctypes
 import importlib.util
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +18,13 @@ def launch_by_triton(
     facts: Mapping[str, Any], source: str, record: Mapping[str, Any], values: Sequence[Any]
 ) -> None:
     """Launch one program of a kernel, compiled as the facts say."""
+    tritons_launcher(facts, source, record["function"])(values)
+
+
+def tritons_launcher(
+    facts: Mapping[str, Any], source: str, symbol: str
+) -> Callable[[Sequence[Any]], None]:
+    """Return a function that launches one program of a kernel, given its arguments."""
     function = _load(source, facts["entry"])
     names = list(function.arg_names)
     given = dict(facts["signature"])
@@ -29,12 +36,16 @@ def launch_by_triton(
         ASTSource(function, signature, constants), target=target, options=options
     )
     triton.runtime.driver.set_active(SimpleNamespace(utils=CudaUtils()))
-    handle = _load_code(compiled.asm["cubin"], record["function"])
+    handle = _load_code(compiled.asm["cubin"], symbol)
     launcher = CudaLauncher(compiled.src, compiled.metadata)
-    passed = dict(zip(given, values, strict=True))
-    arguments = [passed.get(name, constants.get(name)) for name in names]
-    hooks = (None, None, None)
-    launcher(1, 1, 1, 0x70, handle, compiled.packed_metadata, *hooks, *arguments)
+
+    def launch(values: Sequence[Any]) -> None:
+        passed = dict(zip(given, values, strict=True))
+        arguments = [passed.get(name, constants.get(name)) for name in names]
+        hooks = (None, None, None)
+        launcher(1, 1, 1, 0x70, handle, compiled.packed_metadata, *hooks, *arguments)
+
+    return launch
 
 
 def _load(source: str, entry: str) -> Any:

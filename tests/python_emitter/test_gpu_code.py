@@ -58,7 +58,9 @@ def compiled(definition: KernelDefinitionLine, target: GPUTarget, folder: Path) 
     module: Any = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     chosen = "_config0" if len(definition.configs) > 1 else ""
-    function = getattr(module, f"{definition.name}{chosen}_jit")
+    name = f"{definition.name}{chosen}"
+    jitted = getattr(module, f"{name}_jit", None)
+    function = getattr(module, name).function if jitted is None else jitted
     bound = dict(definition.constants) | dict(definition.configs[0].values)
     names = list(inspect.signature(function.fn).parameters)
     constants = {(names.index(key),): value for key, value in bound.items() if key in names}

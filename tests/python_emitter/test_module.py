@@ -391,9 +391,9 @@ def test_cuda_lines_run_on_their_devices() -> None:
         h = empty_strided_cpu_pinned((8,), (1,), float32)
         aten_copy__default(a, x)
         aten_copy__default(b, x)
-        add(a, 8)
+        add(1, 1, 1, a, 8)
         with torch.cuda._DeviceGuard(0):
-            add(b, 8)
+            add(1, 1, 1, b, 8)
         return (a, b, c, h)
 """)
     assert "\nw = empty_strided((8,), (1,), dtype=uint8, device=device_1).zero_()\n" in text

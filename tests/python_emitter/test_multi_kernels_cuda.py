@@ -134,8 +134,8 @@ def test_a_timed_kernel_is_called_on_its_stream_and_device() -> None:
 def test_configs_are_choices_on_cuda_and_the_first_is_taken_on_the_cpu() -> None:
     text = text_of(program("", "configs"))
     assert "        configs(x, out, s0, s1)\n" in text
-    assert "kernel_choices.Choice('configs_config0', configs_config0, " in text
-    assert "kernel_choices.Choice('configs_config1', configs_config1, " in text
+    assert "kernel_choices.Choice('configs_config0', launch_configs_config0, " in text
+    assert "kernel_choices.Choice('configs_config1', launch_configs_config1, " in text
     assert "bound='configs',\n" in text
     artifact = PythonEmitter().emit(program("", "configs", device="cpu"))
     assert "    configs(x, out, s0, s1)\n" in str(artifact.files["program.py"])

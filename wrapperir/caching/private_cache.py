@@ -97,10 +97,11 @@ class PrivateCache:
             OSError: there is no private directory, or it cannot be written.
             Exception: whatever ``make`` raises.
         """
-        folder = self.folder()
-        kept, seal = folder / name, folder / f"{name}.sha256"
-        if _is_whole(kept, seal):
+        kept = self.found(name)
+        if kept is not None:
             return kept
+        folder = self.folder()
+        kept, seal = folder / name, _seal(folder, name)
         with self.locked(name):
             if _is_whole(kept, seal):
                 return kept
@@ -115,6 +116,15 @@ class PrivateCache:
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)
         return kept
+
+    def found(self, name: str) -> Path | None:
+        """Return the file ``name``; ``None`` where it is missing or damaged.
+
+        Raises:
+            OSError: there is no private directory.
+        """
+        folder = self.folder()
+        return folder / name if _is_whole(folder / name, _seal(folder, name)) else None
 
     def folder(self) -> Path:
         """Create and check the directory; return its path.
@@ -239,6 +249,10 @@ def _decoded(key: str, data: bytes) -> Mapping[str, object] | None:
         return record if _encoded(key, record) == data else None
     except (ValueError, RecursionError):
         return None
+
+
+def _seal(folder: Path, name: str) -> Path:
+    return folder / f"{name}.sha256"
 
 
 def _is_whole(kept: Path, seal: Path) -> bool:

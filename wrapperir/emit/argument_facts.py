@@ -9,6 +9,7 @@ from math import gcd
 from wrapperir.analysis import program_entry
 from wrapperir.emit.context import ALLOCATIONS, DERIVATIONS, ProgramFacts
 from wrapperir.emit.runnable_kernels import Candidate
+from wrapperir.emit.triton_signature import ArgumentFacts
 from wrapperir.ir import (
     POOL_ALIGNMENT,
     BufferRef,
@@ -21,7 +22,6 @@ from wrapperir.ir import (
     ValueType,
 )
 from wrapperir.ir.blocks import walk_lines
-from wrapperir.kernels.triton_signature import ArgumentFacts
 
 _DEEPEST = 40
 

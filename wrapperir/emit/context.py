@@ -74,6 +74,13 @@ class ProgramFacts:
         return {name: frozenset(kinds) for name, kinds in kinds.items()}
 
     @cached_property
+    def certain_kernels(self) -> frozenset[str]:
+        """The kernels that some call runs without another to pick instead."""
+        every = (found.kernels for _, found in self._runnable.values())
+        alone = [kernels for kernels in every if len(kernels) == 1]
+        return frozenset(x.kernel.name for kernels in alone for x in kernels.values())
+
+    @cached_property
     def triton_calls(self) -> Mapping[str, wir.KernelCallLine]:
         """The first call that may run a Triton kernel on each kind of device."""
         first: dict[str, wir.KernelCallLine] = {}

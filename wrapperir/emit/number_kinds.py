@@ -9,6 +9,7 @@ from wrapperir.ir import (
     Expr,
     ExprOp,
     Operation,
+    ScalarParameter,
     ScalarType,
     Symbol,
     SymbolKind,
@@ -134,3 +135,19 @@ class NumberKinds:
         if isinstance(expr, Symbol):
             return self.symbols.get(expr.name) is SymbolKind.BOOL
         return isinstance(expr, Operation) and expr.op in ALWAYS_BOOL
+
+
+def as_parameter(argument: Expr, parameter: ScalarParameter, kinds: NumberKinds) -> Expr:
+    """Return an argument as a number of its parameter's kind.
+
+    That a number is whole is checked where it is passed, not in the expression.
+    """
+    match kind_of(parameter.dtype):
+        case SymbolKind.FLOAT:
+            return Operation(ExprOp.TO_FLOAT, (argument,))
+        case SymbolKind.BOOL:
+            is_bool = kinds.is_bool(argument)
+            return argument if is_bool else Operation(ExprOp.NE, (argument, 0))
+        case SymbolKind.INT:
+            is_int = not kinds.may_be_float(argument)
+            return argument if is_int else Operation(ExprOp.TRUNC, (argument,))

@@ -1,11 +1,11 @@
 # Triton carries no types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportMissingTypeStubs=false
-"""Compiles Triton kernels, in a process of its own: a kernel's source is executed.
+"""Compiles Triton kernels, which executes their sources, mostly in a process of its own.
 
-It reads the path of a directory a line, reads ``jobs.json`` there, writes the compiled
-kernels beside it and ``results.json``, and answers with a line.  A job that fails has an
-``error``.
+The process reads the path of a directory a line, reads ``jobs.json`` there, writes the
+compiled kernels beside it and ``results.json``, and answers with a line.  A job that fails
+has an ``error``.  The text of this module is copied beside emitted Python.
 """
 
 import importlib.util
@@ -26,7 +26,12 @@ def compile_jobs(directory: Path) -> None:
     """Do the jobs of a directory."""
     jobs: list[dict[str, Any]] = json.loads((directory / "jobs.json").read_text())
     load = _Sources(directory)
-    results = [_attempt(directory, job, load) for job in jobs]
+    results: list[dict[str, Any]] = []
+    for job in jobs:
+        result, code = attempt(job, load)
+        if "error" not in result:
+            (directory / job["file"]).write_bytes(code)
+        results.append(result)
     (directory / "results.json").write_text(json.dumps(results))
 
 
@@ -56,17 +61,21 @@ class _Sources:
         return function
 
 
-def _attempt(
-    directory: Path, job: Mapping[str, Any], load: Callable[[str, str], Any]
-) -> dict[str, Any]:
+def attempt(
+    job: Mapping[str, Any], load: Callable[[str, str], Any]
+) -> tuple[dict[str, Any], bytes]:
+    """Return how a kernel is launched, and its code; or an ``error`` and no code.
+
+    ``load`` returns the function of a source's path and an entry.
+    """
     try:
-        return _compile(directory, job, load(job["source"], job["entry"]))
+        return _compile(job, load(job["source"], job["entry"]))
     except Exception as error:  # it is the program's own code that runs
         text = f"{type(error).__name__}: {error}"
-        return {"error": text.strip()[-_LONGEST_ERROR:]}
+        return {"error": text.strip()[-_LONGEST_ERROR:]}, b""
 
 
-def _compile(directory: Path, job: Mapping[str, Any], function: Any) -> dict[str, Any]:
+def _compile(job: Mapping[str, Any], function: Any) -> tuple[dict[str, Any], bytes]:
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
@@ -95,14 +104,13 @@ def _compile(directory: Path, job: Mapping[str, Any], function: Any) -> dict[str
         target=target,
         options=_options(values),
     )
-    (directory / job["file"]).write_bytes(compiled.asm[job["suffix"]])
     metadata = compiled.metadata
     maps = getattr(metadata, "tensordesc_meta", None) or []
     flags = 0
     if job["suffix"] == "cubin":
         flags = _flags(compiled.asm["ptx"], metadata.name, list(given.values()), bool(maps))
     cluster = getattr(metadata, "cluster_dims", None) or (metadata.num_ctas,)
-    return {
+    result = {
         "triton": triton.__version__,
         "function": metadata.name,
         "threads": metadata.num_warps * job["lanes"],
@@ -122,6 +130,7 @@ def _compile(directory: Path, job: Mapping[str, Any], function: Any) -> dict[str
         ],
         "flags": flags,
     }
+    return result, compiled.asm[job["suffix"]]
 
 
 def _flags(ptx: str, name: str, signature: list[str], are_encoded: bool) -> int:

@@ -4,23 +4,14 @@
 //
 // No gradient is recorded and no version counted, so out must be memory of the program's own.
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "tensors.h"
+
 #include <torch/csrc/inductor/aoti_torch/generated/c_shim_cpu.h>
 
 namespace {
 
 // Multiplications from which on the interpreter's lock is worth releasing.
 constexpr double kLongWork = 1 << 20;
-
-PyObject* tensor_class;
-PyObject* parameter_class;
-
-// A Python tensor keeps its at::Tensor behind the object's head; loading checks that.
-AtenTensorHandle handle_of(PyObject* object) {
-  return reinterpret_cast<AtenTensorHandle>(
-      reinterpret_cast<char*>(object) + sizeof(PyObject));
-}
 
 struct Sizes {
   int64_t dims = 0;
@@ -29,9 +20,8 @@ struct Sizes {
 
 // Whether this is a tensor of the CPU and no subclass's, and its sizes.  One without strides
 // or memory makes the operator fail.
-bool is_plain(PyObject* object, Sizes& sizes) {
-  auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
-  if (type != tensor_class && type != parameter_class) return false;
+bool is_plain_on_cpu(PyObject* object, Sizes& sizes) {
+  if (!is_plain(object)) return false;
   AtenTensorHandle tensor = handle_of(object);
   int32_t device = 0;
   return !aoti_torch_get_device_type(tensor, &device) &&
@@ -56,8 +46,8 @@ PyObject* multiply(
     return nullptr;
   }
   Sizes sizes[kTensors], out;
-  bool plain = is_plain(given[kOut], out);
-  for (int i = 0; i < kTensors; ++i) plain = plain && is_plain(given[i], sizes[i]);
+  bool plain = is_plain_on_cpu(given[kOut], out);
+  for (int i = 0; i < kTensors; ++i) plain = plain && is_plain_on_cpu(given[i], sizes[i]);
   const Sizes &left = sizes[kTensors - 2], &right = sizes[kTensors - 1];
   plain = plain && left.dims == kDims && right.dims == kDims;
   double numbers[kNumbers + 1];
@@ -142,24 +132,10 @@ Operator operators[] = {
     {"baddbmm", method<baddbmm_out>("baddbmm_out")},
 };
 
-bool knows_tensors(PyObject* torch) {
-  PyObject* tensor = PyObject_CallMethod(torch, "empty", "i", 0);
-  PyObject* address = tensor ? PyObject_GetAttrString(tensor, "_cdata") : nullptr;
-  bool known = address &&
-      PyLong_AsVoidPtr(address) == *reinterpret_cast<void**>(handle_of(tensor));
-  Py_XDECREF(address);
-  Py_XDECREF(tensor);
-  return known;
-}
-
 bool fill(PyObject* module, PyObject* torch) {
-  PyObject* nn = PyImport_ImportModule("torch.nn");
-  tensor_class = PyObject_GetAttrString(torch, "Tensor");
-  parameter_class = nn ? PyObject_GetAttrString(nn, "Parameter") : nullptr;
-  Py_XDECREF(nn);
   out_keyword = Py_BuildValue("(s)", "out");
   scaled_keywords = Py_BuildValue("(sss)", "beta", "alpha", "out");
-  if (!tensor_class || !parameter_class || !out_keyword || !scaled_keywords) return false;
+  if (!out_keyword || !scaled_keywords || !find_tensors(torch)) return false;
   for (Operator& op : operators) {
     PyObject* binding = PyObject_GetAttrString(torch, op.binding);
     PyObject* function = binding ? PyCFunction_New(&op.method, binding) : nullptr;
@@ -181,10 +157,6 @@ PyMODINIT_FUNC PyInit_operators() {
   PyObject* torch = PyImport_ImportModule("torch");
   if (!torch) return nullptr;
   PyObject* module = PyModule_Create(&definition);
-  if (module && !knows_tensors(torch)) {
-    if (!PyErr_Occurred()) PyErr_SetString(PyExc_ImportError, "tensors have another layout");
-    Py_CLEAR(module);
-  }
   if (module && !fill(module, torch)) Py_CLEAR(module);
   Py_DECREF(torch);
   return module;

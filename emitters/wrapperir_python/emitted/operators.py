@@ -1,18 +1,14 @@
 """Operators of an emitted program, called with their tensors, their numbers and ``out``.
 
-They are PyTorch's own; where there is a compiler, they are called through operators.cpp,
-which is compiled once for this torch and Python and kept in the user's cache.
+They are PyTorch's own; where there is a compiler, they are called through operators.cpp.
 """
 
 import hashlib
 import importlib.util
-import os
-import shlex
-import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import torch
 
@@ -51,53 +47,22 @@ def baddbmm_out(
     torch.baddbmm(x, a, b, beta=beta, alpha=alpha, out=out)
 
 
-def build() -> ModuleType | None:
-    """Return the compiled functions; ``None`` where they cannot be had."""
-    try:
-        text = Path(__file__).with_name("operators.cpp").read_bytes()
-        home = Path(torch.__file__).parent
-        command = [
-            *shlex.split(os.environ.get("CXX") or "c++"),
-            *("-std=c++17", "-O1", "-shared", "-fPIC"),
-            *(f"-I{sysconfig.get_path('include')}", f"-I{home / 'include'}"),
-            *("-x", "c++", "-", f"-L{home / 'lib'}", "-ltorch_cpu"),
-        ]
-
-        def compile(library: Path) -> None:
-            subprocess.run(  # noqa: S603
-                [*command, "-o", str(library)], check=True, capture_output=True, input=text
-            )
-
-        caching = import_once(Path(__file__).with_name("private_cache.py"))
-        cache = caching.user_cache("operators")
-        if cache is None:
-            return None
-        facts = (text.decode(), torch.__version__, sys.version, command)
-        key = caching.digest_of(facts)
-        return import_file(cache.built(f"{key}.so", compile), "operators")
-    except (OSError, ValueError, ImportError, subprocess.CalledProcessError):
-        return None
+def _import_beside(name: str) -> Any:
+    """Import a file without state, once for all emitted programs that have it."""
+    path = Path(__file__).with_name(f"{name}.py")
+    key = f"wrapperir_{name}_{hashlib.sha256(path.read_bytes()).hexdigest()}"
+    if key not in sys.modules:
+        spec = importlib.util.spec_from_file_location(key, path)
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules[key] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[key])
+    return sys.modules[key]
 
 
-def import_file(path: Path, name: str | None = None) -> ModuleType:
-    """Import a Python file or a compiled module, which has its name built in."""
-    spec = importlib.util.spec_from_file_location(name or path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def import_once(path: Path) -> ModuleType:
-    """Import a Python file without state, once for all emitted programs that have it."""
-    name = f"wrapperir_{path.stem}_{hashlib.sha256(path.read_bytes()).hexdigest()}"
-    if name not in sys.modules:
-        sys.modules[name] = import_file(path)
-    return sys.modules[name]
-
-
-compiled = build()
+compiled: ModuleType | None = _import_beside("native_module").build(
+    Path(__file__).with_name("operators.cpp"), _import_beside("private_cache")
+)
 if compiled is not None:
     mm_out = compiled.mm_out
     bmm_out = compiled.bmm_out

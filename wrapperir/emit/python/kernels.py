@@ -1,7 +1,8 @@
 """Kernels in Python: C++ functions that torch binds, and Triton kernels with launchers."""
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from typing import LiteralString
 
 from wrapperir import ir as wir
@@ -24,6 +25,7 @@ from wrapperir.emit.source_text import (
     fragment,
     joined,
 )
+from wrapperir.emit.triton_signature import bound_values
 
 # Numbers that the binding of torch reads from a Python argument by itself.
 _PARSED = frozenset({wir.DType.I64, wir.DType.U64, wir.DType.F32})
@@ -108,36 +110,41 @@ def emit_triton_kernel(module: ModuleText, line: wir.KernelDefinitionLine) -> Fr
     Return the name of the function that the launcher launches.
     """
     path = f"kernels/{line.name}.py"
-    module.files[path] = _format_kernel_file(line)
+    module.files[path] = format_kernel_file(line)
     function = module.names.claim(f"{line.name[:240]}_jit")
     module.definitions.emit_line(
         "{} = getattr({}({}), {})",
         *(function, module.need("import_file")),
         *(format_string(path), format_string(line.entry)),
     )
-    module.launchers.emit_blank(2)
-    names = Namespace(NameTable({*RESERVED, function}))
-    runtime = wir.runtime_parameters(line.parameters)
-    parameters = joined(", ", [names[parameter.name] for parameter in runtime])
-    module.launchers.emit_line("def {}({}):", module.kernels[line.name], parameters)
-    with module.launchers.indented():
+    with launcher(module, line, module.kernels[line.name], function) as (names, numbers):
         module.launchers.emit_line(
             "{}[{}]({})",
             function,
-            _format_grid(module, line, names),
+            format_tuple(format_grid(line, {}, numbers)),
             joined(", ", _launch_arguments(module, line, names)),
         )
     return function
 
 
-def bound_values(
-    line: wir.KernelDefinitionLine,
-) -> dict[str, wir.ConfigValue | wir.Constant]:
-    """Return constants and the values of the first config, which is the one launched."""
-    values: dict[str, wir.ConfigValue | wir.Constant] = dict(line.constants)
-    if line.configs:
-        values.update(line.configs[0].values)
-    return values
+@contextmanager
+def launcher(
+    module: ModuleText, line: wir.KernelDefinitionLine, name: Fragment, called: Fragment
+) -> Generator[tuple[Namespace, PythonExpressions]]:
+    """Append a function that takes a kernel's arguments; the ``with`` block is its body.
+
+    Yield the names of the parameters, and the formatter of expressions over them.  The
+    body may use the global ``called``.
+    """
+    names = Namespace(NameTable({*RESERVED, called}))
+    runtime = wir.runtime_parameters(line.parameters)
+    parameters = joined(", ", [names[parameter.name] for parameter in runtime])
+    scalars = [p for p in runtime if isinstance(p, wir.ScalarParameter)]
+    kinds = NumberKinds({p.name: kind_of(p.dtype) for p in scalars})
+    module.launchers.emit_blank(2)
+    module.launchers.emit_line("def {}({}):", name, parameters)
+    with module.launchers.indented():
+        yield names, PythonExpressions(names, module.need, kinds)
 
 
 def _launch_arguments(
@@ -173,22 +180,19 @@ def _format_descriptor(
     return fragment("{}.from_tensor({}, [{}])", name, value, block)
 
 
-def _format_grid(
-    module: ModuleText, line: wir.KernelDefinitionLine, names: Namespace
-) -> Fragment:
+def format_grid(
+    line: wir.KernelDefinitionLine,
+    values: Mapping[str, wir.Expr],
+    expressions: PythonExpressions,
+) -> list[Fragment]:
+    """Return the extents of a launch; ``values`` are those of number parameters."""
     numbers: dict[str, wir.Expr] = {
         key: value
         for key, value in bound_values(line).items()
         if isinstance(value, int | float)
     }
-    kinds = {
-        p.name: kind_of(p.dtype)
-        for p in line.parameters
-        if isinstance(p, wir.ScalarParameter)
-    }
-    expressions = PythonExpressions(names, module.need, NumberKinds(kinds))
-    grid = [folded(wir.substitute(extent, numbers)) for extent in line.grid or (1,)]
-    return format_tuple([expressions.format_index(extent) for extent in grid])
+    grid = [wir.substitute(extent, {**numbers, **values}) for extent in line.grid or (1,)]
+    return [expressions.format_index(folded(extent)) for extent in grid]
 
 
 def folded(expr: wir.Expr) -> wir.Expr:
@@ -199,7 +203,8 @@ def folded(expr: wir.Expr) -> wir.Expr:
         return wir.settled_where(expr)
 
 
-def _format_kernel_file(line: wir.KernelDefinitionLine) -> str:
+def format_kernel_file(line: wir.KernelDefinitionLine) -> str:
+    """Return the file of a kernel's source, from which Triton compiles it."""
     writer = SourceWriter()
     writer.emit_comment(f"Triton kernel {line.name}.")
     writer.emit_comment("Its source as the program gives it:")

@@ -16,6 +16,7 @@ from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit.artifact import artifact_digest, store_artifact
 from wrapperir.emit.contract import Artifact
 from wrapperir.emit.torch_dtypes import UnknownDeviceError, torch_device
+from wrapperir.emit.triton_signature import KERNEL_FACTS
 from wrapperir.ir import Device
 from wrapperir.operators import UnknownOperatorError, find_overload
 
@@ -63,6 +64,9 @@ def load_module(
         path = str(store_artifact(artifact) / artifact.entry)
     else:  # tracebacks find the source by this name, through the module's loader
         path = f"wrapperir/{artifact_digest(artifact)[:16]}/{artifact.entry}"
+    if any(file.endswith(KERNEL_FACTS) for file in artifact.files):
+        # Its processes, which wait for further programs, then compile the kernels.
+        importlib.import_module("wrapperir.kernels.triton_compile")
     spec = ModuleSpec("wrapperir_program", _TextLoader(text, path), origin=path)
     spec.has_location = True
     module = importlib.util.module_from_spec(spec)

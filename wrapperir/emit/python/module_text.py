@@ -106,7 +106,7 @@ RESERVED = frozenset(
         *(*keyword.kwlist, "__debug__", *dir(builtins), *IMPORTS, *SUPPORT_FUNCTIONS),
         *("args", "call", "bind_constants", "constants", "async_compile"),
         *("operator", "operators", "memory", "memory_check", "kernel_choices"),
-        "input_check",
+        *("input_check", "launches"),
     }
 )
 
@@ -179,18 +179,24 @@ class ModuleText:
         return self.names.claim(name if count == 1 else f"{name}_{count}")
 
     def import_file(
-        self, name: LiteralString, folder: Path, *others: str | Path
+        self,
+        name: LiteralString,
+        folder: Path,
+        *others: str | Path,
+        writer: SourceWriter | None = None,
     ) -> Fragment:
         """Copy ``name.py`` and other files of a folder beside the module, and import it.
 
-        Return the global that holds the imported module.
+        Return the global that holds the imported module.  The import is appended to
+        ``writer``, by default to the operators.
         """
         imported, path = fragment(name), f"{name}.py"
         if path not in self.files:
             for source in (folder / file for file in (path, *others)):
                 self.files[source.name] = source.read_text("utf-8")
             importer = self.need("import_file")
-            self.operators.emit_line("{} = {}('{}.py')", imported, importer, imported)
+            writer = self.operators if writer is None else writer
+            writer.emit_line("{} = {}('{}.py')", imported, importer, imported)
         return imported
 
     def import_from_file(self, imported: Fragment, name: LiteralString) -> Fragment:

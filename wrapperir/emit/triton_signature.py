@@ -1,7 +1,9 @@
 """Signatures of Triton kernels: the arguments of a launch, and the facts to compile by."""
 
 import ast
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from math import gcd
 
 from attrs import frozen
@@ -17,9 +19,12 @@ from wrapperir.ir import (
     runtime_parameters,
 )
 
+KERNEL_FACTS = ".triton.json"
+"""Ending of the file with the facts to compile a kernel by."""
 _VECTOR = 16
 """Bytes, or units of a number, that Triton asks to be divisible by."""
-_MOST_CHECKED = 64
+MOST_CHECKED = 64
+"""Arguments, the first, that a launch can look at to pick a variant."""
 
 
 @frozen
@@ -46,7 +51,7 @@ def bound_values(line: KernelDefinitionLine) -> dict[str, ConfigValue | Constant
 def passed_parameters(line: KernelDefinitionLine) -> list[tuple[str, RuntimeParameter]]:
     """Return the parameters that a launch passes, in the order that the source has."""
     parameters = {p.name: p for p in runtime_parameters(line.parameters)}
-    entry, constants = _entry(line)
+    entry, constants = _entry(line.source, line.entry)
     # Parameters that the source does not show are checked when it is compiled.
     names = [*entry, *(name for name in parameters if name not in entry)]
     return [
@@ -56,19 +61,20 @@ def passed_parameters(line: KernelDefinitionLine) -> list[tuple[str, RuntimePara
     ]
 
 
-def _entry(line: KernelDefinitionLine) -> tuple[list[str], set[str]]:
+@lru_cache(maxsize=1024)
+def _entry(source: str, entry: str) -> tuple[tuple[str, ...], frozenset[str]]:
     """Return the parameters of a kernel's entry in its source, and the constant ones."""
     try:
-        module = ast.parse(line.source)
+        module = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError):
-        return [], set()
+        return (), frozenset()
     # The last of that name is the one that the module keeps.
     for node in reversed(module.body):
-        if isinstance(node, ast.FunctionDef) and node.name == line.entry:
+        if isinstance(node, ast.FunctionDef) and node.name == entry:
             arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-            constants = {a.arg for a in arguments if _is_constexpr(a.annotation)}
-            return [a.arg for a in arguments], constants
-    return [], set()
+            constants = (a.arg for a in arguments if _is_constexpr(a.annotation))
+            return tuple([a.arg for a in arguments]), frozenset(constants)
+    return (), frozenset()
 
 
 def _is_constexpr(annotation: ast.expr | None) -> bool:
@@ -113,7 +119,7 @@ def compilation_facts(
             continue
         if by_name[name].divisor % _VECTOR == 0:
             aligned.append(position)
-        elif isinstance(parameter, BufferParameter) and position < _MOST_CHECKED:
+        elif isinstance(parameter, BufferParameter) and position < MOST_CHECKED:
             checked.append(position)
     return {
         "name": line.name,
@@ -125,6 +131,12 @@ def compilation_facts(
         "checked": checked,
         "descriptors": descriptors,
     }
+
+
+def format_facts(facts: Mapping[str, object]) -> str:
+    """Return facts as JSON, a fact a line."""
+    rows = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in facts.items()]
+    return "{\n" + ",\n".join(rows) + "\n}\n"
 
 
 def _triton_type(parameter: RuntimeParameter) -> str:

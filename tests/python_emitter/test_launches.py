@@ -1,0 +1,140 @@
+"""Launches of Triton kernels from emitted Python, as a driver that is made up sees them."""
+
+import json
+import platform
+import subprocess
+import sys
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.cpp_emitter.gpu_requests import driver_environment
+from tests.python_emitter.fake_launches import CHECKS
+from wrapperir.text import parse_program
+from wrapperir_python.emitter import PythonEmitter
+
+
+@pytest.fixture(scope="module")
+def process(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Generator["subprocess.Popen[str]"]:
+    """Return a process with a driver that is made up."""
+    if torch.cuda.is_available():
+        pytest.skip("a real driver is there")
+    if platform.machine() != "x86_64":
+        pytest.skip("the made-up operators are of x86-64")
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.python_emitter.fake_launches"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=driver_environment(tmp_path_factory.mktemp("driver")),
+        cwd=Path(__file__).parents[2],
+    ) as started:
+        yield started
+        assert started.stdin is not None
+        started.stdin.close()
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_on_a_driver_that_is_made_up(process: "subprocess.Popen[str]", name: str) -> None:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(f"{name}\n")
+    process.stdin.flush()
+    line = process.stdout.readline()
+    assert line, "the process ended"
+    problem = json.loads(line)
+    assert not problem, problem
+
+
+SOURCE = """\
+wrapperir 1
+
+kernel_definition @k triton({parameters}) {{
+  grid = ({grid})
+{facts}  entry = k
+  source {{
+    | @triton.jit
+    | def k({names}):
+    |     pass
+  }}
+}}
+
+program @main(%x: f32[s0, 8]@cuda:0, %y: mutated f32[s0, 8]@cuda:0) {{
+  symbol s0: int 1..64 = size(%x, 0)
+{calls}
+  return
+}}
+"""
+
+
+def emitted(
+    calls: str,
+    parameters: str = "x: read f32*, y: write f32*, n: i64",
+    names: str = "x, y, n",
+    grid: str = "ceildiv(n, 16)",
+    facts: str = "",
+) -> tuple[str, dict[str, Any]]:
+    """Return the text of a program with kernel calls, and the facts of its kernel."""
+    lines = "\n".join(f"  kernel_call @k({call}) @cuda:0" for call in calls.split(";"))
+    text = SOURCE.format(
+        calls=lines, parameters=parameters, names=names, grid=grid, facts=facts
+    )
+    files = PythonEmitter().emit(parse_program(text)).files
+    facts = str(files.get("kernels/k.triton.json", "null"))
+    return str(files["program.py"]), json.loads(facts)
+
+
+def test_a_call_has_the_grid_and_the_arguments_in_the_order_of_the_source() -> None:
+    text, facts = emitted("%x, %y, 40; %x, %y, s0 * 8", names="n, y, x")
+    assert "        k(3, 1, 1, 40, y, x)\n" in text
+    assert "        k(ceildiv(s0 * 8, 16), 1, 1, s0 * 8, y, x)\n" in text
+    assert "\nk = launches.kernel('kernels/k.triton.json')\nlaunches.build()\n" in text
+    assert facts["signature"] == [["n", "i64"], ["y", "*fp32"], ["x", "*fp32"]]
+    assert (facts["aligned"], facts["checked"]) == ([], [1, 2])
+
+
+def test_facts_of_all_calls_are_compiled_by() -> None:
+    _, facts = emitted("%x, %y, 32; %x, %y, s0 * 16")
+    assert facts["aligned"] == [2]
+    assert not facts["is_choice"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"facts": "  config num_ctas = 2\n"}, "its programs form clusters"),
+        (
+            {"facts": "  config launch_cooperative_grid = true\n"},
+            "its launch is cooperative",
+        ),
+        ({"facts": "  config launch_pdl = true\n"}, "its launch is dependent"),
+        ({"names": "x, y, n: tl.constexpr"}, "n is a constant that each call gives"),
+        (
+            {"parameters": "x: read descriptor f32[1, 8], y: write f32*, n: i64"},
+            "x is a tensor descriptor",
+        ),
+    ],
+)
+def test_what_triton_has_to_launch_is_remarked(changes: Any, reason: str) -> None:
+    text, facts = emitted("%x, %y, 32; %x, %y, s0", **changes)
+    assert f"# Triton launches k: {reason}.\n" in text
+    assert "\ndef k(x, y, n):\n    k_jit[(ceildiv(n, 16),)](" in text
+    assert facts is None
+
+
+def test_without_a_gpu_triton_launches() -> None:
+    if torch.cuda.is_available():
+        pytest.skip("a real driver is there")
+    program = parse_program(
+        SOURCE.format(
+            parameters="x: read f32*", names="x", grid="1", facts="", calls=""
+        ).replace("  return", "  kernel_call @k(%x) @cuda:0\n  return")
+    )
+    emitter = PythonEmitter()
+    call: Any = emitter.load(emitter.emit(program), {})
+    assert type(call.__globals__["k"]).__name__ == "DispatchedKernel"

@@ -1,0 +1,1 @@
+"""Files copied beside emitted programs: compiled extensions and launches of kernels."""

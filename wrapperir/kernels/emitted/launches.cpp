@@ -1,0 +1,437 @@
+// Launches of compiled Triton kernels through the CUDA driver: nothing is looked up by a call.
+//
+// A Kernel is called with the three extents of the launch grid, then with the arguments in the
+// order of the kernel's signature.  Where this file does not know how to launch, Triton does.
+#include "tensors.h"
+
+#include <alloca.h>
+#include <dlfcn.h>
+#include <stddef.h>
+#include <structmember.h>
+
+#include <atomic>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace {
+
+constexpr int kDevices = 32;
+constexpr int kVariants = 4;  // by bit: checked addresses, checked numbers are multiples of 16
+constexpr int kInvalidContext = 201;
+constexpr int kMostSharedBytes = 97;
+constexpr int kDynamicSharedBytes = 8;
+constexpr int kSharedWithoutAsking = 48 * 1024;
+constexpr long long kMostPrograms[] = {2147483647, 65535, 65535};
+
+#define DRIVER(F) \
+  F(cuGetErrorName, int, const char**) \
+  F(cuGetErrorString, int, const char**) \
+  F(cuDeviceGet, int*, int) \
+  F(cuDeviceGetAttribute, int*, int, int) \
+  F(cuCtxGetDevice, int*) \
+  F(cuCtxSetCurrent, void*) \
+  F(cuDevicePrimaryCtxRetain, void**, int) \
+  F(cuModuleLoadData, void**, const void*) \
+  F(cuModuleGetFunction, void**, void*, const char*) \
+  F(cuFuncSetAttribute, void*, int, int) \
+  F(cuLaunchKernel, void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, \
+    unsigned, void*, void**, void**)
+#define MEMBER(name, ...) int (*name)(__VA_ARGS__);
+struct Driver {
+  DRIVER(MEMBER)
+} driver;
+
+AOTITorchError (*current_stream)(int32_t, void**);
+
+template <typename F>
+bool find(void* library, const char* name, F*& function) {
+  function = reinterpret_cast<F*>(dlsym(library, name));
+  return function;
+}
+
+bool find_driver() {
+  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  void* torch = dlopen("libtorch_cuda.so", RTLD_NOLOAD | RTLD_LAZY);
+  bool found = library &&
+      find(torch ? torch : RTLD_DEFAULT, "aoti_torch_get_current_cuda_stream", current_stream);
+#define FIND(name, ...) found = found && find(library, #name, driver.name);
+  DRIVER(FIND)
+  if (!found) PyErr_SetString(PyExc_ImportError, "there is no CUDA driver, or PyTorch lacks CUDA");
+  return found;
+}
+
+// Triton's hooks of launches, whose objects are held: an attribute of Triton's settings, and the
+// list of functions that its first value calls.
+struct Hook {
+  PyObject* name;
+  PyObject* chain;
+  PyObject* calls;
+} hooks[2];
+PyObject* settings;
+
+bool find_hooks() {
+  PyObject* knobs = PyImport_ImportModule("triton.knobs");
+  settings = knobs ? PyObject_GetAttrString(knobs, "runtime") : nullptr;
+  Py_XDECREF(knobs);
+  if (!settings) return false;
+  const char* names[] = {"launch_enter_hook", "launch_exit_hook"};
+  for (int i = 0; i < 2; ++i) {
+    hooks[i].name = PyUnicode_InternFromString(names[i]);
+    hooks[i].chain = hooks[i].name ? PyObject_GetAttr(settings, hooks[i].name) : nullptr;
+    if (!hooks[i].chain) return false;
+    hooks[i].calls = PyObject_GetAttrString(hooks[i].chain, "calls");
+    PyErr_Clear();  // an older Triton has one function or None
+    if (hooks[i].calls && !PyList_Check(hooks[i].calls)) Py_CLEAR(hooks[i].calls);
+    if (!hooks[i].calls && hooks[i].chain != Py_None) Py_CLEAR(hooks[i].chain);
+  }
+  return true;
+}
+
+bool has_hooks() {
+  for (const Hook& hook : hooks) {
+    PyObject* value = PyObject_GetAttr(settings, hook.name);
+    PyErr_Clear();
+    Py_XDECREF(value);  // its owner holds it
+    if (value != hook.chain || (hook.calls && PyList_GET_SIZE(hook.calls))) return true;
+  }
+  return false;
+}
+
+// A kernel's code in the context of a device; without a function, Triton launches it there.
+struct Loaded {
+  void* function;
+  unsigned threads;
+  unsigned shared_bytes;
+};
+
+enum Kind : char { address, whole, unsigned_64, half, bfloat, single, real };
+
+struct Parameter {
+  Kind kind;
+  long long low;
+  long long high;
+};
+
+struct Kernel {
+  PyObject_HEAD
+  vectorcallfunc call;
+  PyObject* name;
+  PyObject* function;  // Triton's
+  PyObject* slow;  // launches by Triton; takes the same arguments
+  PyObject* load;  // takes a device and a variant; returns the code, or None
+  PyObject* names;
+  PyObject* types;
+  uint64_t addresses;  // positions that are checked, by bit
+  uint64_t numbers;
+  std::vector<Parameter>* parameters;
+  std::atomic<const Loaded*> loaded[kDevices][kVariants];
+};
+
+PyObject* fail(Kernel& kernel, const char* what, int error) {
+  const char *name = nullptr, *text = nullptr;
+  driver.cuGetErrorName(error, &name);
+  driver.cuGetErrorString(error, &text);
+  return PyErr_Format(
+      PyExc_RuntimeError, "%s %U failed: %s (%s, %d)", what, kernel.name,
+      text ? text : "the driver does not say why", name ? name : "an unknown error", error);
+}
+
+PyObject* refuse(Kernel& kernel, size_t index, PyObject* given) {
+  PyErr_Clear();
+  return PyErr_Format(
+      PyExc_TypeError, "%U takes %U as %U, not a %s", kernel.name,
+      PyTuple_GET_ITEM(kernel.names, index), PyTuple_GET_ITEM(kernel.types, index),
+      Py_TYPE(given)->tp_name);
+}
+
+PyObject* refuse_value(Kernel& kernel, size_t index, PyObject* given) {
+  PyErr_Clear();
+  return PyErr_Format(
+      PyExc_OverflowError, "%U takes %U as %U, which cannot hold %S", kernel.name,
+      PyTuple_GET_ITEM(kernel.names, index), PyTuple_GET_ITEM(kernel.types, index), given);
+}
+
+// Make the context of PyTorch's current device current in this thread, which has none.
+bool enter_context(Kernel& kernel, int* device) {
+  int32_t index = 0;
+  void* context = nullptr;
+  if (aoti_torch_get_current_device_index(&index)) {
+    PyErr_SetString(PyExc_RuntimeError, "there is no current device");
+    return false;
+  }
+  int error = driver.cuDeviceGet(device, index);
+  if (!error) error = driver.cuDevicePrimaryCtxRetain(&context, *device);
+  if (!error) error = driver.cuCtxSetCurrent(context);
+  if (error) fail(kernel, "making a context to launch", error);
+  return !error;
+}
+
+// Code by its key and device: programs of a process share it.  Changed under Python's lock.
+std::map<std::pair<std::string, int>, const Loaded*>& all_loaded() {
+  static auto* all = new std::map<std::pair<std::string, int>, const Loaded*>;
+  return *all;
+}
+
+// Load the code that Python gives.
+const Loaded* load_code(Kernel& kernel, int device, PyObject* given) {
+  const char *key = nullptr, *code = nullptr, *symbol = nullptr;
+  Py_ssize_t size = 0;
+  int threads = 0, shared = 0, most = 0;
+  if (!PyArg_ParseTuple(given, "sy#sii", &key, &code, &size, &symbol, &threads, &shared))
+    return nullptr;
+  const Loaded*& known = all_loaded()[{key, device}];
+  if (known) return known;
+  void *module = nullptr, *function = nullptr;
+  int error = 0;
+  const bool asks = shared > kSharedWithoutAsking;
+  // The driver may wait for work that waits for Python's lock.
+  PyThreadState* state = PyEval_SaveThread();
+  if (asks) error = driver.cuDeviceGetAttribute(&most, kMostSharedBytes, device);
+  const bool fits = error || !asks || shared <= most;
+  if (!error && fits) error = driver.cuModuleLoadData(&module, code);
+  if (!error && fits) error = driver.cuModuleGetFunction(&function, module, symbol);
+  if (!error && fits && asks)
+    error = driver.cuFuncSetAttribute(function, kDynamicSharedBytes, shared);
+  PyEval_RestoreThread(state);
+  if (error) {
+    fail(kernel, "loading", error);
+  } else if (!fits) {
+    PyErr_Format(
+        PyExc_RuntimeError, "%U needs %d bytes of shared memory, and the device has %d",
+        kernel.name, shared, most);
+  } else if (!known) {  // or another thread has loaded it meanwhile
+    known = new Loaded{function, unsigned(threads), unsigned(shared)};
+  }
+  return PyErr_Occurred() ? nullptr : known;
+}
+
+const Loaded* load(Kernel& kernel, int device, int variant) {
+  PyObject* given = PyObject_CallFunction(kernel.load, "ii", device, variant);
+  if (!given) return nullptr;
+  static const Loaded by_triton = {nullptr, 0, 0};
+  const Loaded* loaded = given == Py_None ? &by_triton : load_code(kernel, device, given);
+  Py_DECREF(given);
+  if (loaded) kernel.loaded[device][variant].store(loaded, std::memory_order_release);
+  return loaded;
+}
+
+// Write a number as the type that the kernel declares; false with an error where it cannot be.
+bool pass_number(Kernel& kernel, size_t index, PyObject* given, uint64_t* result) {
+  const Parameter& parameter = (*kernel.parameters)[index];
+  if (parameter.kind == whole || parameter.kind == unsigned_64) {
+    PyObject* number = PyLong_Check(given) ? Py_NewRef(given) : PyNumber_Index(given);
+    if (!number) return refuse(kernel, index, given);
+    int overflow = 0;
+    if (parameter.kind == whole) {
+      const long long value = PyLong_AsLongLongAndOverflow(number, &overflow);
+      overflow |= value < parameter.low || value > parameter.high;
+      *result = static_cast<uint64_t>(value);
+    } else {
+      *result = PyLong_AsUnsignedLongLong(number);
+      overflow = PyErr_Occurred() != nullptr;
+    }
+    Py_DECREF(number);
+    return !overflow || refuse_value(kernel, index, given);
+  }
+  const double value = PyFloat_AsDouble(given);
+  if (value == -1.0 && PyErr_Occurred())
+    return PyErr_ExceptionMatches(PyExc_OverflowError) ? refuse_value(kernel, index, given)
+                                                       : refuse(kernel, index, given);
+  const float narrowed = static_cast<float>(value);
+  if (parameter.kind == real) {
+    memcpy(result, &value, sizeof(value));
+  } else if (parameter.kind == half) {
+    if (PyFloat_Pack2(value, reinterpret_cast<char*>(result), 1))
+      return refuse_value(kernel, index, given);
+  } else {
+    memcpy(result, &narrowed, sizeof(narrowed));
+    if (parameter.kind == bfloat) *result >>= 16;
+  }
+  return true;
+}
+
+// Read the extents of the launch grid; false with an error where they are not possible.
+bool read_grid(Kernel& kernel, PyObject* const* given, unsigned* grid) {
+  for (int i = 0; i < 3; ++i) {
+    int overflow = 0;
+    const long long extent =
+        PyLong_Check(given[i]) ? PyLong_AsLongLongAndOverflow(given[i], &overflow) : -1;
+    if (!PyLong_Check(given[i]))
+      return PyErr_Format(
+          PyExc_TypeError, "the launch grid of %U has ints, not a %s", kernel.name,
+          Py_TYPE(given[i])->tp_name);
+    if (overflow > 0 || extent > kMostPrograms[i])
+      return PyErr_Format(
+          PyExc_RuntimeError, "%U has %S programs along %c, and at most %lld are possible",
+          kernel.name, given[i], "xyz"[i], kMostPrograms[i]);
+    grid[i] = extent > 0 ? static_cast<unsigned>(extent) : 0;
+  }
+  return true;
+}
+
+PyObject* by_triton(Kernel& kernel, PyObject* const* given, size_t count) {
+  return PyObject_Vectorcall(kernel.slow, given, count, nullptr);
+}
+
+PyObject* launch(PyObject* self, PyObject* const* given, size_t flags, PyObject* keywords) {
+  Kernel& kernel = *reinterpret_cast<Kernel*>(self);
+  const std::vector<Parameter>& parameters = *kernel.parameters;
+  const size_t total = PyVectorcall_NARGS(flags), count = parameters.size();
+  if (total != count + 3 || (keywords && PyTuple_GET_SIZE(keywords)))
+    return PyErr_Format(
+        PyExc_TypeError, "%U takes 3 extents and %zu arguments by position, not %zu in all",
+        kernel.name, count, total);
+  if (has_hooks()) return by_triton(kernel, given, total);
+  unsigned grid[3];
+  if (!read_grid(kernel, given, grid)) return nullptr;
+  auto* values = static_cast<uint64_t*>(alloca((count + 1) * sizeof(uint64_t)));
+  auto** passed = static_cast<void**>(alloca((count + 2) * sizeof(void*)));
+  uint64_t checked[2] = {0, 0};
+  for (size_t i = 0; i < count; ++i) {
+    PyObject* object = given[i + 3];
+    passed[i] = &values[i];
+    values[i] = 0;
+    if (parameters[i].kind == address) {
+      int32_t device = 0;
+      void* pointer = nullptr;
+      if (!is_plain(object)) {
+        if (!PyType_IsSubtype(Py_TYPE(object), tensor_class)) return refuse(kernel, i, object);
+        return by_triton(kernel, given, total);
+      }
+      const AtenTensorHandle tensor = handle_of(object);
+      if (aoti_torch_get_device_type(tensor, &device) ||
+          device != aoti_torch_device_type_cuda() ||
+          aoti_torch_get_data_ptr(tensor, &pointer))
+        return by_triton(kernel, given, total);
+      values[i] = reinterpret_cast<uint64_t>(pointer);
+    } else if (!pass_number(kernel, i, object, &values[i])) {
+      return nullptr;
+    }
+    if (i < 64) {
+      if (kernel.addresses >> i & 1) checked[0] |= values[i];
+      if (kernel.numbers >> i & 1) checked[1] |= values[i];
+    }
+  }
+  if (!grid[0] || !grid[1] || !grid[2]) Py_RETURN_NONE;
+  values[count] = 0;  // there is no scratch memory, for which kernels take up to two addresses
+  passed[count] = passed[count + 1] = &values[count];
+  const int variant = (kernel.addresses && checked[0] % 16 == 0) |
+                      (kernel.numbers && checked[1] % 16 == 0) << 1;
+  int device = 0;
+  int error = driver.cuCtxGetDevice(&device);
+  if (error == kInvalidContext) {
+    if (!enter_context(kernel, &device)) return nullptr;
+  } else if (error) {
+    return fail(kernel, "launching", error);
+  }
+  if (device >= kDevices) return by_triton(kernel, given, total);
+  const Loaded* loaded = kernel.loaded[device][variant].load(std::memory_order_acquire);
+  if (!loaded && !(loaded = load(kernel, device, variant))) return nullptr;
+  if (!loaded->function) return by_triton(kernel, given, total);
+  void* stream = nullptr;
+  if (current_stream(device, &stream))
+    return PyErr_Format(PyExc_RuntimeError, "device %d has no current stream", device);
+  PyThreadState* state = PyEval_SaveThread();
+  error = driver.cuLaunchKernel(
+      loaded->function, grid[0], grid[1], grid[2], loaded->threads, 1, 1, loaded->shared_bytes,
+      stream, passed, nullptr);
+  PyEval_RestoreThread(state);
+  if (error) return fail(kernel, "launching", error);
+  Py_RETURN_NONE;
+}
+
+const std::map<std::string, Parameter>& known_types() {
+  static const std::map<std::string, Parameter> types = {
+      {"i1", {whole, 0, 1}},
+      {"u1", {whole, 0, 1}},
+      {"i8", {whole, INT8_MIN, INT8_MAX}},
+      {"u8", {whole, 0, UINT8_MAX}},
+      {"i16", {whole, INT16_MIN, INT16_MAX}},
+      {"u16", {whole, 0, UINT16_MAX}},
+      {"i32", {whole, INT32_MIN, INT32_MAX}},
+      {"u32", {whole, 0, UINT32_MAX}},
+      {"i64", {whole, INT64_MIN, INT64_MAX}},
+      {"u64", {unsigned_64, 0, 0}},
+      {"fp16", {half, 0, 0}},
+      {"bf16", {bfloat, 0, 0}},
+      {"fp32", {single, 0, 0}},
+      {"fp64", {real, 0, 0}},
+  };
+  return types;
+}
+
+// Kernel(name, function, slow, load, names, types, addresses, numbers)
+PyObject* make(PyTypeObject* type, PyObject* given, PyObject*) {
+  PyObject *name, *function, *slow, *load, *names, *types;
+  unsigned long long addresses = 0, numbers = 0;
+  if (!PyArg_ParseTuple(
+          given, "UOOOO!O!KK", &name, &function, &slow, &load, &PyTuple_Type, &names,
+          &PyTuple_Type, &types, &addresses, &numbers))
+    return nullptr;
+  auto* self = reinterpret_cast<Kernel*>(type->tp_alloc(type, 0));
+  if (!self) return nullptr;
+  self->call = launch;
+  self->name = Py_NewRef(name);
+  self->function = Py_NewRef(function);
+  self->slow = Py_NewRef(slow);
+  self->load = Py_NewRef(load);
+  self->names = Py_NewRef(names);
+  self->types = Py_NewRef(types);
+  self->addresses = addresses;
+  self->numbers = numbers;
+  self->parameters = new std::vector<Parameter>;
+  bool known = PyTuple_GET_SIZE(names) == PyTuple_GET_SIZE(types);
+  for (Py_ssize_t i = 0; known && i < PyTuple_GET_SIZE(types); ++i) {
+    const char* spelled = PyUnicode_AsUTF8(PyTuple_GET_ITEM(types, i));
+    const auto found = known_types().find(spelled ? spelled : "");
+    const bool is_address = spelled && *spelled == '*';
+    known = is_address || found != known_types().end();
+    if (known)
+      self->parameters->push_back(is_address ? Parameter{address, 0, 0} : found->second);
+  }
+  if (known) return reinterpret_cast<PyObject*>(self);
+  Py_DECREF(self);
+  if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "an argument has an unknown type");
+  return nullptr;
+}
+
+void drop(PyObject* object) {
+  auto* self = reinterpret_cast<Kernel*>(object);
+  for (PyObject* held :
+       {self->name, self->function, self->slow, self->load, self->names, self->types})
+    Py_XDECREF(held);
+  delete self->parameters;
+  Py_TYPE(object)->tp_free(object);
+}
+
+PyMemberDef members[] = {
+    {"function", T_OBJECT_EX, offsetof(Kernel, function), READONLY, nullptr},
+    {"slow", T_OBJECT_EX, offsetof(Kernel, slow), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
+
+PyTypeObject kernel_type = {PyVarObject_HEAD_INIT(nullptr, 0) "launches.Kernel"};
+
+PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "launches", nullptr, -1, nullptr, nullptr, nullptr, nullptr, nullptr};
+
+}  // namespace
+
+PyMODINIT_FUNC PyInit_launches() {
+  kernel_type.tp_basicsize = sizeof(Kernel);
+  kernel_type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL;
+  kernel_type.tp_vectorcall_offset = offsetof(Kernel, call);
+  kernel_type.tp_call = PyVectorcall_Call;
+  kernel_type.tp_new = make;
+  kernel_type.tp_dealloc = drop;
+  kernel_type.tp_members = members;
+  PyObject* torch = PyImport_ImportModule("torch");
+  const bool ready =
+      torch && find_tensors(torch) && find_driver() && find_hooks() && !PyType_Ready(&kernel_type);
+  Py_XDECREF(torch);
+  PyObject* module = ready ? PyModule_Create(&definition) : nullptr;
+  if (module && PyModule_AddObjectRef(module, "Kernel", reinterpret_cast<PyObject*>(&kernel_type)))
+    Py_CLEAR(module);
+  return module;
+}

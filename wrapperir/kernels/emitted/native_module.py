@@ -1,0 +1,61 @@
+"""Extension modules in C++ that are compiled where an emitted program runs.
+
+Each is compiled once for this torch, this Python and its text, and kept in the user's
+cache.
+"""
+
+import importlib.util
+import os
+import shlex
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+
+def build(source: Path, caching: Any) -> ModuleType | None:
+    """Return the module of a C++ file; ``None`` where it cannot be compiled or loaded.
+
+    ``caching`` is the module of the user's caches.
+    """
+    try:
+        text = source.read_bytes()
+        header = source.with_name("tensors.h").read_text("utf-8")
+        home = Path(torch.__file__).parent
+        command = [
+            *shlex.split(os.environ.get("CXX") or "c++"),
+            *("-std=c++17", "-O2", "-shared", "-fPIC"),
+            *(f"-I{sysconfig.get_path('include')}", f"-I{home / 'include'}"),
+            *("-x", "c++", "-", f"-L{home / 'lib'}", "-ltorch_cpu", "-ldl"),
+        ]
+
+        def compile(library: Path) -> None:
+            subprocess.run(  # noqa: S603
+                [*command, f"-I{source.parent}", "-o", str(library)],
+                check=True,
+                capture_output=True,
+                input=text,
+            )
+
+        cache = caching.user_cache(source.stem)
+        if cache is None:
+            return None
+        facts = (text.decode(), header, torch.__version__, sys.version, command)
+        key = caching.digest_of(facts)
+        return import_file(cache.built(f"{key}.so", compile), source.stem)
+    except (OSError, ValueError, ImportError, subprocess.CalledProcessError):
+        return None
+
+
+def import_file(path: Path, name: str | None = None) -> ModuleType:
+    """Import a Python file or a compiled module, which has its name built in."""
+    spec = importlib.util.spec_from_file_location(name or path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
