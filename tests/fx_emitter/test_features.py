@@ -50,7 +50,9 @@ def test_multiple_kernels(device: torch.device) -> None:
 
 def test_extern_with_out(device: torch.device) -> None:
     x, y = torch.randn(9, 9, device=device), torch.randn(9, 3, device=device)
-    ran = run(lambda x, y: torch.relu(x @ y) + 1, x, y)
+    # Inductor pads products on a GPU if that was faster when it tried.
+    with config.patch(shape_padding=False):
+        ran = run(lambda x, y: torch.relu(x @ y) + 1, x, y)
     (product,) = calls(ran.graph, aten.mm.out)
     (launch,) = calls(ran.graph, TRITON)
     (allocated,) = calls(ran.graph, torch.empty_strided)

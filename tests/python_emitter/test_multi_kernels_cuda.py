@@ -237,7 +237,7 @@ def test_a_graph_captures_the_first_choice_and_decides_nothing() -> None:
     x = torch.randn(64, 300, device="cuda")
     out = torch.empty_like(x)
     for name in ("slow", "persistent"):
-        global_of(call, name)(x, out, 64, 300)  # compiles, which no graph may
+        global_of(call, name)(64, 1, 1, x, out, 64, 300)  # loads, which no graph may
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
