@@ -251,6 +251,11 @@ class CppLines(wir.LineVisitor[None]):
         self.context.writer.emit_comment(f"subgraph {line.name}")
         CppBlocks(self.context, line.results, self.emit_lines).emit_subgraph(line)
 
+    def visit_graph_region(self, line: wir.GraphRegionLine) -> None:
+        """Append the lines of the block in place."""
+        self.context.writer.emit_comment(f"graph region {line.name}")
+        CppBlocks(self.context, line.results, self.emit_lines).emit_subgraph(line)
+
     def visit_comment(self, line: wir.CommentLine) -> None:
         """Append the comment, escaped."""
         self.context.writer.emit_comment(line.text)

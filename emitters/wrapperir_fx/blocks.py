@@ -5,7 +5,7 @@ the symbols of its surroundings that any block of the line uses.
 """
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from attrs import evolve, frozen
@@ -17,6 +17,7 @@ from torch.fx.node import Argument as FxArgument
 
 from wrapperir import ir as wir
 from wrapperir.emit.blocks import is_too_deep
+from wrapperir.emit.stream_actions import StreamPlanner
 from wrapperir.fx import GraphParts, block_functions
 from wrapperir.ir.line_effects import uses
 from wrapperir_fx.block_facts import carried_roots
@@ -30,7 +31,13 @@ from wrapperir_fx.block_values import (
 )
 from wrapperir_fx.context import GraphContext, GraphValue
 from wrapperir_fx.nodes import GraphNumber
-from wrapperir_fx.streams import use_on_stream_0, wait_for_all
+from wrapperir_fx.streams import (
+    enter_region,
+    leave_region,
+    stream_node,
+    use_on_stream_0,
+    wait_for_all,
+)
 
 _view = torch.ops.aten.view.default
 
@@ -86,12 +93,16 @@ def nest(
     field: str,
     given: BlockInputs,
     results: Sequence[wir.Result] | None,
+    streams: StreamPlanner | None = None,
 ) -> NestedGraph:
     """Append a read of the graph of a block, the attribute ``field`` of the current line.
 
     ``results`` are the line's; ``None`` has the block return one truth, for a loop to end.
+    ``streams`` plans for side streams that the block uses.
     """
     inner = type(graph)(graph.context)
+    if streams is not None:
+        inner.streams = streams
     take = _Placeholders(inner)
     for parameter, operand in zip(block.parameters, given.operands, strict=True):
         node = gather(inner, parameter.name, parameter.type, take, operand.type)
@@ -227,13 +238,36 @@ def emit_subgraph_call(graph: GraphContext, line: wir.SubgraphCallLine) -> None:
     if _too_deep(graph, line.results):
         return
     use_on_stream_0(graph, uses(line))
-    blocks = (line.body,)
-    given = give(graph, _operands(graph, line.operands, 0, blocks), blocks)
     # PyTorch takes graphs of one identifier for the same graph.
     identifier = graph.context.identifiers.claim(line.name)
-    nested = nest(graph, f"{line.name}_graph", line.body, "body", given, line.results)
-    args = (nested.node, str(identifier), *given.leaves(), *given.lifted)
-    node = graph.nodes.call(invoke_subgraph, args)
+    _emit_call(graph, line, invoke_subgraph, str(identifier))
+
+
+def emit_graph_region(graph: GraphContext, line: wir.GraphRegionLine) -> None:
+    """Append ``graph_region`` and its graph."""
+    if _too_deep(graph, line.results):
+        return
+    enter_region(graph, line)
+    stream = stream_node(graph, line.device, line.stream)
+    facts = (line.name, stream, line.recordings)
+    _emit_call(graph, line, block_functions.graph_region, *facts, streams=graph.streams)
+    leave_region(graph, line)
+
+
+def _emit_call(
+    graph: GraphContext,
+    line: wir.SubgraphCallLine | wir.GraphRegionLine,
+    function: Callable[..., object],
+    *facts: FxArgument,
+    streams: StreamPlanner | None = None,
+) -> None:
+    """Append the call of a block: its graph, facts of the line, operands."""
+    blocks = (line.body,)
+    given = give(graph, _operands(graph, line.operands, 0, blocks), blocks)
+    attribute, body = f"{line.name}_graph", line.body
+    nested = nest(graph, attribute, body, "body", given, line.results, streams)
+    args = (nested.node, *facts, *given.leaves(), *given.lifted)
+    node = graph.nodes.call(function, args)
     _take_results(graph, node, line.results, [nested])
 
 

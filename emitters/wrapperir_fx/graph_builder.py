@@ -53,6 +53,7 @@ class LineGraph(GraphContext, LineVisitor[None]):
     visit_conditional = blocks.emit_conditional
     visit_while_loop = blocks.emit_while_loop
     visit_subgraph_call = blocks.emit_subgraph_call
+    visit_graph_region = blocks.emit_graph_region
 
     def visit_free(self, line: FreeLine) -> None:
         """Append ``free``, the last use of a value."""

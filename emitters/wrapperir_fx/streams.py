@@ -1,7 +1,8 @@
 """Streams and events as nodes.
 
 A side stream is current only while its work is launched, so that the current stream is
-stream 0 wherever else a graph asks for it; nested graphs use stream 0 only.  Triton
+stream 0 wherever else a graph asks for it; nested graphs use stream 0 only, unless they
+are those of graph regions.  Triton
 launches on the current device: a program with such launches makes their device current for
 the whole call.  On other devices than GPUs, work runs in the order in which it is
 submitted: streams have names and do nothing.
@@ -67,7 +68,7 @@ def streams_of_call(graph: GraphContext) -> Generator[None]:
     """Append a call's stream actions before and after the nodes of the ``with`` block."""
     graph.streams = StreamPlanner(graph.facts, graph.context.stream_uses)
     current = graph.context.current_gpu
-    gpu = None if current is None else _stream_node(graph, wir.Device("cuda", current), 0)
+    gpu = None if current is None else stream_node(graph, wir.Device("cuda", current), 0)
     with _entered(graph, gpu):
         _emit_actions(graph, graph.streams.fork())
         yield
@@ -122,21 +123,21 @@ def _launching(
     # A GPU that may not be the current one.
     elsewhere = _on_gpu(device) and device.index not in (None, graph.context.current_gpu)
     enters = number or (elsewhere and isinstance(line, wir.KernelCallLine))
-    with _entered(graph, _stream_node(graph, device, number) if enters else None):
+    with _entered(graph, stream_node(graph, device, number) if enters else None):
         yield
     _emit_actions(graph, graph.streams.after_launch(line))
 
 
 def emit_record_event(graph: GraphContext, line: wir.RecordEventLine) -> None:
     """Append ``record_event``."""
-    args = (_stream_node(graph, line.device, line.stream),)
+    args = (stream_node(graph, line.device, line.stream),)
     node = graph.nodes.call(stream_functions.record_event, args, name=line.result)
     graph.values[line.result] = GraphValue(node, wir.EventType(line.device))
 
 
 def emit_wait_event(graph: GraphContext, line: wir.WaitEventLine) -> None:
     """Append ``wait_event``."""
-    stream = _stream_node(graph, line.device, line.stream)
+    stream = stream_node(graph, line.device, line.stream)
     args = (stream, graph.values[line.event].node)
     graph.nodes.call(stream_functions.wait_event, args)
 
@@ -144,6 +145,16 @@ def emit_wait_event(graph: GraphContext, line: wir.WaitEventLine) -> None:
 def use_on_stream_0(graph: GraphContext, names: Iterable[str]) -> None:
     """Tell the allocator of memory that stream 0 uses, for blocks or the caller."""
     _emit_actions(graph, graph.streams.use_on_main(names))
+
+
+def enter_region(graph: GraphContext, line: wir.GraphRegionLine) -> None:
+    """Tell the allocator of memory that the stream of a graph region uses."""
+    _emit_actions(graph, graph.streams.enter_region(line))
+
+
+def leave_region(graph: GraphContext, line: wir.GraphRegionLine) -> None:
+    """Note the results of a graph region, which may be of any stream."""
+    graph.streams.leave_region(line)
 
 
 def _emit_actions(graph: GraphContext, actions: Iterable[WaitStream | RecordUse]) -> None:
@@ -168,10 +179,11 @@ def _entered(graph: GraphContext, stream: Node | None) -> Generator[None]:
 
 
 def _gpu_node(graph: GraphContext, stream: wir.Stream) -> Node:
-    return _stream_node(graph, stream.device, stream.number)
+    return stream_node(graph, stream.device, stream.number)
 
 
-def _stream_node(graph: GraphContext, device: wir.Device, number: int) -> Node:
+def stream_node(graph: GraphContext, device: wir.Device, number: int) -> Node:
+    """Return the node of a stream; the first call for each appends it."""
     kind = device.kind
     if number and kind not in ("cpu", "cuda"):
         graph.report(f"{device} has no stream {number}", "stream")

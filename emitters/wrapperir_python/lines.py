@@ -262,6 +262,13 @@ class PythonLines(PythonContext, wir.LineVisitor[None]):
         self.writer.emit_comment(f"subgraph {line.name}")
         PythonBlocks(self).emit_subgraph(line)
 
+    def visit_graph_region(self, line: wir.GraphRegionLine) -> None:
+        """Append the lines of the block in place."""
+        emit_actions(self, self.streams.enter_region(line))
+        self.writer.emit_comment(f"graph region {line.name}")
+        PythonBlocks(self).emit_subgraph(line)
+        self.streams.leave_region(line)
+
     def visit_comment(self, line: wir.CommentLine) -> None:
         """Append the comment, escaped."""
         self.writer.emit_comment(line.text)

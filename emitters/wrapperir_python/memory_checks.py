@@ -142,6 +142,12 @@ class CheckedLines(PythonLines):
         super().visit_subgraph_call(line)
         self._emit_results(line.results)
 
+    def visit_graph_region(self, line: wir.GraphRegionLine) -> None:
+        """Record the results."""
+        self._emit_lent(line)
+        super().visit_graph_region(line)
+        self._emit_results(line.results)
+
     def _emit_results(self, results: Iterable[wir.Result]) -> None:
         for result in results:
             if not isinstance(result.type, wir.ScalarType):

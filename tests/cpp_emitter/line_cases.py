@@ -728,6 +728,28 @@ op::maybe(op::none())}, {op::result(c.t[go])}, 0);
         """,
         "%r",
     ),
+    "graph_region": Case(
+        """
+        %r = graph_region @inner(%x) : f32[4] {
+          body (%y: f32[s0, 8]) {
+            kernel_call @add_one(%y, 8)
+            %a = allocate f32[4] workspace(zero_on_call)
+            return %a
+          }
+        }
+        """,
+        """
+        // graph region inner
+        c.p[x] = data_of(c.t[x].get(), 0);
+        cpp_add_one(c.p[x], 8);
+        empty(c.t[a], DType::f32, ints_4, ints_1, 0);
+        c.p[a] = data_of(c.t[a].get(), 0);
+        memset(c.p[a], 0, 16);
+        c.t[r].reset(c.t[a].release());
+        c.outputs[0] = output(c.t[r].release());
+        """,
+        "%r",
+    ),
     "comment": Case(
         r"""
         comment "what this is\n*/ for\\"

@@ -26,6 +26,7 @@ from wrapperir.ir import (
     ConditionalLine,
     ExternKernelLine,
     FreeLine,
+    GraphRegionLine,
     KernelCallLine,
     KernelDefinitionLine,
     Line,
@@ -207,9 +208,15 @@ program @main(%x: mutated f32[8], %y: f32[8], %flag: bool[], %n: i64, %z: mutate
       return %k
     }
   }
+  %region = graph_region @replayed (%y) @cpu recordings(4) : f32[8] {
+    body (%l: f32[8]) {
+      %m = extern_kernel aten.cos.default(%l) : f32[8]
+      return %m
+    }
+  }
   free %half
   %reuse = reuse %cond as f32[6]
-  return %alloc, %place, %alias, %target, %own, %reuse, %loop, %sub, u0
+  return %alloc, %place, %alias, %target, %own, %reuse, %loop, %sub, %region, u0
 }
 """
 
@@ -300,6 +307,13 @@ ALTERED: dict[tuple[type[Line], str], tuple[str, str]] = {
     (SubgraphCallLine, "name"): ("@block", "@part"),
     (SubgraphCallLine, "operands"): ("@block (%x)", "@block (%y)"),
     (SubgraphCallLine, "body"): ("aten.sin", "aten.relu"),
+    (GraphRegionLine, "results"): ("%region", "%renamed"),
+    (GraphRegionLine, "name"): ("@replayed", "@part"),
+    (GraphRegionLine, "operands"): ("@replayed (%y)", "@replayed (%x)"),
+    (GraphRegionLine, "device"): ("@cpu recordings", "@cpu:0 recordings"),
+    (GraphRegionLine, "stream"): ("recordings", "stream(6) recordings"),
+    (GraphRegionLine, "recordings"): ("recordings(4)", "recordings(5)"),
+    (GraphRegionLine, "body"): ("aten.cos", "aten.relu"),
 }
 # What is in no node, and where it is or why that is right.
 ELSEWHERE = {

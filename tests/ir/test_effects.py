@@ -92,6 +92,12 @@ program @main(%x: f32[s0, 4], %y: mutated f32[s0, 4], %p: bool[1]) {
       return %l
     }
   }
+  %r3 = graph_region @region (%x) stream(2) recordings(3) : f32[s0, 4] {
+    body (%m: f32[s0, 4]) {
+      %n = extern_kernel aten.neg.default(%m) : f32[s0, 4]
+      return %n
+    }
+  }
   free %view
   comment "done"
   return %r0
@@ -132,6 +138,9 @@ stream 0 writes all r1; condition repeats is read; body repeats returns; may fai
 subgraph_call: uses x; defines r2 (block); \
 stream 0 reads writes x; stream 0 writes all r2; \
 body returns; may fail
+graph_region: uses x; defines r3 (block); \
+cpu:0 2 reads writes x; cpu:0 2 writes all r3; \
+body returns on cpu, launches; may fail
 free: uses view; drops view
 comment:
 """

@@ -875,4 +875,20 @@ from(nodes("neg"), at("model.py", 8))
         del a
         """,
     ),
+    "graph_region": Case(
+        """
+        %r = graph_region @region (%m) : f32[8, 8] {
+          body (%p: f32[8, 8]) {
+            %a = extern_kernel aten.neg.default(%p) : f32[8, 8]
+            return %a
+          }
+        }
+        """,
+        """
+        # graph region region
+        a = aten_neg_default(m)
+        r = a
+        del a
+        """,
+    ),
 }

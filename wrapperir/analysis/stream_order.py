@@ -62,12 +62,12 @@ class StreamOrder:
 def order_streams(found: Sequence[Effects]) -> StreamOrder:
     """Return the order of the launches in one block, whose lines have these effects.
 
-    A line with blocks is a launch on stream 0 of each device that lines launch on, and
-    workspaces are zeroed there.  A loop may wait for its condition; that is not counted
-    as an order.
+    A line with blocks is a launch on its stream, if it has one, else on stream 0 of each
+    device that lines launch on.  Workspaces are zeroed on stream 0.  A loop may wait for
+    its condition; that is not counted as an order.
     """
     known = list(dict.fromkeys(stream for effects in found for stream in _streams(effects)))
-    if any(effects.blocks for effects in found):
+    if any(effects.blocks and effects.stream is None for effects in found):
         known = list(dict.fromkeys((*known, *(Stream(on.device) for on in known))))
     order = StreamOrder()
     for stream in known:
@@ -79,7 +79,7 @@ def order_streams(found: Sequence[Effects]) -> StreamOrder:
     for index, effects in enumerate(found):
         if effects.host_waits:
             _meet(clocks, order)
-        if effects.blocks:
+        if effects.blocks and effects.stream is None:
             for stream in known:
                 if stream.number == 0:
                     _launch(order, clocks, stream, index)
@@ -97,7 +97,7 @@ def order_streams(found: Sequence[Effects]) -> StreamOrder:
 
 
 def _streams(effects: Effects) -> Iterator[Stream]:
-    """Yield the streams that a line without blocks launches on or orders."""
+    """Yield the streams that a line launches on or orders."""
     if effects.stream is not None:
         yield effects.stream
     elif effects.device is not None:

@@ -18,6 +18,7 @@ from wrapperir.ir import (
     BodyLine,
     BufferRef,
     ConditionalLine,
+    GraphRegionLine,
     KernelArgument,
     Result,
     SubgraphCallLine,
@@ -63,7 +64,7 @@ class BlockEmitter(ABC):
                 line.on_false, (*path, "on_false"), line.operands, line.results
             )
 
-    def emit_subgraph(self, line: SubgraphCallLine) -> None:
+    def emit_subgraph(self, line: SubgraphCallLine | GraphRegionLine) -> None:
         """Append the lines of the block."""
         if is_too_deep(self._emission):
             return

@@ -18,7 +18,9 @@ from wrapperir.emit.context import ProgramFacts
 from wrapperir.ir import (
     AllocateLine,
     AllocatePoolLine,
+    BufferRef,
     ExternKernelLine,
+    GraphRegionLine,
     KernelCallLine,
     RecordEventLine,
     Stream,
@@ -188,6 +190,20 @@ class StreamPlanner:
                 memory.told.add(stream)
                 actions.append(RecordUse(name, stream))
         return actions
+
+    def enter_region(self, line: GraphRegionLine) -> list[RecordUse]:
+        """Return that a region's stream uses its operands; its parameters alias them."""
+        for parameter, operand in zip(line.body.parameters, line.operands, strict=True):
+            if isinstance(operand, BufferRef):
+                self.alias(parameter.name, operand.name)
+        if line.device.kind != "cuda":
+            return []
+        return self.use(Stream(line.device, line.stream), uses(line))
+
+    def leave_region(self, line: GraphRegionLine) -> None:
+        """Record that nothing is known of the homes of a region's results."""
+        for result in line.results:
+            self._memory[result.name] = _StreamMemory(None)
 
     def use_on_main(self, names: Iterable[str]) -> list[RecordUse]:
         """Return that stream 0 uses the memory of names: nested blocks and callers do."""

@@ -3,7 +3,7 @@
 # torch says little of its types.
 # pyright: reportUnknownMemberType=false
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch.fx.node import has_side_effect
@@ -12,6 +12,17 @@ from torch.fx.node import has_side_effect
 @has_side_effect
 def ran(results: object) -> None:
     """Mark that blocks ran: their writes keep them from being dead code."""
+
+
+def graph_region(
+    body: Callable[..., tuple[object, ...]],
+    name: str,
+    stream: object,
+    recordings: int,
+    *operands: object,
+) -> tuple[object, ...]:
+    """Return the results of the block of a graph region, which runs in the plain way."""
+    return body(*operands)
 
 
 def packed(*elements: object) -> tuple[object, ...]:

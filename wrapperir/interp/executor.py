@@ -112,6 +112,11 @@ class Executor(MemoryExecutor):
         """Run the block."""
         self._call(line.body, "body", line.operands, line.results)
 
+    def visit_graph_region(self, line: wir.GraphRegionLine) -> None:
+        """Run the block."""
+        require_cpu(line.device)
+        self._call(line.body, "body", line.operands, line.results)
+
     def visit_while_loop(self, line: wir.WhileLoopLine) -> None:
         """Run the body while the condition holds.
 

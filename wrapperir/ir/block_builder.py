@@ -318,6 +318,30 @@ class BlockBuilder:
         )
         return self._define_all(named, line)
 
+    def graph_region(
+        self,
+        name: str,
+        operands: Sequence[NamedValue],
+        body: BlockBody,
+        *,
+        results: Sequence[ValueType],
+        device: Device = CPU,
+        stream: int = 0,
+        recordings: int = lines.RECORDINGS,
+    ) -> tuple[NamedValue, ...]:
+        """Run a named block that a device may record and replay."""
+        named = self._results(results)
+        line = lines.GraphRegionLine(
+            results=named,
+            name=name,
+            operands=_names(operands),
+            device=device,
+            stream=stream,
+            recordings=recordings,
+            body=self._block(body, operands),
+        )
+        return self._define_all(named, line)
+
     def comment(self, text: str) -> Self:
         """Add a comment."""
         return self._append(lines.CommentLine(text=text))

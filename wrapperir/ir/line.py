@@ -24,6 +24,7 @@ __all__ = [
     "DEFINITION_LINES",
     "KEYWORDS",
     "LINES",
+    "RECORDINGS",
     "AllocateLine",
     "AllocatePoolLine",
     "AnyLine",
@@ -39,6 +40,7 @@ __all__ = [
     "ConditionalLine",
     "ExternKernelLine",
     "FreeLine",
+    "GraphRegionLine",
     "KernelCallLine",
     "MultiOutputLine",
     "PlaceLine",
@@ -295,6 +297,28 @@ class SubgraphCallLine(Line):
     body: Block
 
 
+RECORDINGS = 8
+"""The recordings of a graph region that are kept if the region says nothing."""
+
+
+@frozen(kw_only=True)
+class GraphRegionLine(Line):
+    """Run a named block whose work a device may record in one run and replay in later ones.
+
+    All of its work is on ``device``, and counts as work of ``stream``.  A recording is for
+    one combination of the numbers that the block depends on.  At most ``recordings`` are
+    kept: the least recently used one goes.
+    """
+
+    results: tuple[Result, ...]
+    name: str
+    operands: tuple[KernelArgument, ...]
+    device: Device = CPU
+    stream: int = 0
+    recordings: int = RECORDINGS
+    body: Block
+
+
 @frozen(kw_only=True)
 class CommentLine(Line):
     """A comment for readers of the program and of emitted code."""
@@ -322,6 +346,7 @@ BodyLine: TypeAlias = Union[
     ConditionalLine,
     WhileLoopLine,
     SubgraphCallLine,
+    GraphRegionLine,
     CommentLine,
 ]
 AnyLine: TypeAlias = Union[DefinitionLine, BodyLine]

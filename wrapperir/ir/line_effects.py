@@ -290,6 +290,20 @@ class LineEffects(LineVisitor[Effects]):
             may_fail=True,
         )
 
+    def visit_graph_region(self, line: lines.GraphRegionLine) -> Effects:
+        """One block, all of it work of one stream."""
+        stream = stream_of(line.device, line.stream)
+        return Effects(
+            uses=_names(line.operands),
+            definitions=_results(line.results),
+            accesses=_lent(line.operands, line.results, stream),
+            blocks=(NestedBlock("body", line.body, line.operands),),
+            device=line.device,
+            stream=stream,
+            launches=True,
+            may_fail=True,
+        )
+
     def visit_comment(self, line: lines.CommentLine) -> Effects:
         """Nothing."""
         return _NOTHING
@@ -314,13 +328,15 @@ def _zeroed(line: lines.AllocateLine | lines.PlaceLine) -> tuple[ByteAccess, ...
 
 
 def _lent(
-    operands: Iterable[KernelArgument], results: Iterable[lines.Result]
+    operands: Iterable[KernelArgument],
+    results: Iterable[lines.Result],
+    by: Stream | Actor = Actor.STREAM_0,
 ) -> tuple[ByteAccess, ...]:
     """Return the accesses of blocks to operands and results."""
     lent = dict.fromkeys(_names(operands))
     return (
-        *(ByteAccess(name, True, True, Actor.STREAM_0) for name in lent),
-        *(ByteAccess(r.name, False, True, Actor.STREAM_0, covers=True) for r in results),
+        *(ByteAccess(name, True, True, by) for name in lent),
+        *(ByteAccess(r.name, False, True, by, covers=True) for r in results),
     )
 
 

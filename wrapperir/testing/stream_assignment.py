@@ -72,7 +72,7 @@ class _Assigner:
     def add(self, line: wir.BodyLine) -> None:
         """Add a line, on a stream, after what it has to wait for."""
         effects = self.effects.visit(line)
-        if effects.launches:
+        if effects.launches and not effects.blocks:
             drawn: dict[str, Any] = {"stream": self.draw(indices(_STREAMS))}
             line = evolve(line, **drawn)
             effects = self.effects.visit(line)

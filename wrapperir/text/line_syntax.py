@@ -10,10 +10,7 @@ from wrapperir import ir
 from wrapperir.diagnostics import Code
 from wrapperir.ir import BodyLine, SymbolKind, SymbolSource, ZeroMode
 from wrapperir.ir.blocks import BLOCK_FIELDS
-from wrapperir.text.arguments import (
-    parse_arguments,
-    parse_kernel_argument,
-)
+from wrapperir.text.arguments import parse_arguments, parse_kernel_argument
 from wrapperir.text.cursor import Cursor
 from wrapperir.text.expressions import parse_expression
 from wrapperir.text.literals import (
@@ -128,12 +125,24 @@ def _format_workspace(_: PartPrinter, mode: ZeroMode) -> str:
     return f" workspace({mode.value})"
 
 
-def _parse_stream(cursor: Cursor) -> int:
-    if cursor.next != "stream":
-        return 0
+def _parse_number(cursor: Cursor, word: str, default: int) -> int:
+    """Take ``word(3)``; without the word, return the default."""
+    if cursor.next != word:
+        return default
     cursor.advance()
     cursor.expect("(")
     return closed(cursor, parse_integer)
+
+
+def _parse_stream(cursor: Cursor) -> int:
+    return _parse_number(cursor, "stream", 0)
+
+
+def _format_region(_: PartPrinter, given: tuple[int, int]) -> str:
+    words = zip(("stream", "recordings"), given, (0, ir.RECORDINGS), strict=True)
+    return "".join(
+        [f" {word}({format_integer(n)})" for word, n, left in words if n != left]
+    )
 
 
 def _values(word: str) -> Part:
@@ -183,10 +192,6 @@ def _parse_indices(cursor: Cursor) -> tuple[int, ...]:
         indices.append(parse_integer(cursor))
         cursor.expect("]")
     return tuple(indices)
-
-
-def _format_indices(_: PartPrinter, indices: tuple[int, ...]) -> str:
-    return "".join([f"[{format_integer(index)}]" for index in indices])
 
 
 def _parse_allocated_type(cursor: Cursor) -> ir.TensorType:
@@ -281,6 +286,7 @@ _ON = (
 )
 _WORKSPACE = Part(("workspace",), "", _parse_workspace, _format_workspace)
 _MESSAGE = Part(("message",), "", _parse_message, _format_message)
+_CALL = (Part(("name",), " @", Cursor.kernel, PartPrinter.name), _operands("operands"))
 _VIEW = (_SOURCE, Part(("type",), " as ", parse_tensor_type, PartPrinter.tensor))
 
 _PARTS: dict[type[BodyLine], tuple[Part, ...]] = {
@@ -318,7 +324,12 @@ _PARTS: dict[type[BodyLine], tuple[Part, ...]] = {
     ),
     ir.MultiOutputLine: (
         _SOURCE,
-        Part(("indices",), "", _parse_indices, _format_indices),
+        Part(
+            ("indices",),
+            "",
+            _parse_indices,
+            lambda _, indices: "".join([f"[{format_integer(i)}]" for i in indices]),
+        ),
         Part(("type",), " : ", parse_value_type, PartPrinter.type),
     ),
     ir.RecordEventLine: _ON,
@@ -358,9 +369,16 @@ _PARTS: dict[type[BodyLine], tuple[Part, ...]] = {
         _operands("operands"),
     ),
     ir.WhileLoopLine: (_operands("carried"), _operands("invariant")),
-    ir.SubgraphCallLine: (
-        Part(("name",), " @", Cursor.kernel, PartPrinter.name),
-        _operands("operands"),
+    ir.SubgraphCallLine: _CALL,
+    ir.GraphRegionLine: (
+        *_CALL,
+        _ON[0],
+        Part(
+            ("stream", "recordings"),
+            "",
+            lambda c: (_parse_stream(c), _parse_number(c, "recordings", ir.RECORDINGS)),
+            _format_region,
+        ),
     ),
 }
 """The parts of each line kind between its keyword and its provenance or results' types."""

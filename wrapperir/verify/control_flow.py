@@ -26,7 +26,7 @@ from wrapperir.verify.state import (
     StorageFacts,
     ValueFacts,
 )
-from wrapperir.verify.symbols import check_one_element
+from wrapperir.verify.symbols import check_one_element, check_stream
 
 
 def use_result(state: State, argument: wir.Argument) -> ValueFacts | None:
@@ -139,6 +139,18 @@ def check_while_loop(state: State, line: wir.WhileLoopLine) -> None:
 
 def check_subgraph_call(state: State, line: wir.SubgraphCallLine) -> None:
     """Check a call of a named block."""
+    _check_named_block(state, line)
+
+
+def check_graph_region(state: State, line: wir.GraphRegionLine) -> None:
+    """Check a graph region as a call of its block, and its stream."""
+    check_stream(state, line.device, line.stream)
+    _check_named_block(state, line)
+
+
+def _check_named_block(
+    state: State, line: wir.SubgraphCallLine | wir.GraphRegionLine
+) -> None:
     state.check_identifier("the name", line.name, "@")
     operands = _operands(state, line.operands)
     returned = _check_block(state, line.body, "body", operands)

@@ -52,6 +52,7 @@ class LineChecks(State, wir.LineVisitor[None]):
     visit_conditional = control_flow.check_conditional
     visit_while_loop = control_flow.check_while_loop
     visit_subgraph_call = control_flow.check_subgraph_call
+    visit_graph_region = control_flow.check_graph_region
 
     def visit_comment(self, line: wir.CommentLine) -> None:
         """Accept any remark."""

@@ -66,7 +66,7 @@ class _Races:
             elif made.source is not None and made.origin is Origin.ELEMENT:
                 self._take_element(made.source, made.name)
         if effects.blocks:
-            self._follow_blocks(effects, depth)
+            self._follow_blocks(effects, depth, stream)
         elif is_known and not (effects.launches and self._path in self._faulty):
             self._use_all(effects, stream)
         if effects.drops is not None:
@@ -188,8 +188,8 @@ class _Races:
         spans = self._dropped.pop(id(pool), {})
         return [history for ranges in spans.values() for history in ranges.values()]
 
-    def _follow_blocks(self, effects: Effects, depth: int) -> None:
-        """Follow the blocks of a line in order, each once.
+    def _follow_blocks(self, effects: Effects, depth: int, stream: Stream | None) -> None:
+        """Follow the blocks of a line, which may be on a stream, in order, each once.
 
         A loop whose condition the host reads waits after its condition and, as that is
         read again, after its body.  Without an iteration it copies what it carries.
@@ -208,7 +208,10 @@ class _Races:
         for name in copied:
             self._use_on_first(name, writes=False)
         for made in effects.definitions:
-            self._use_on_first(made.name, writes=True)
+            if stream is None:
+                self._use_on_first(made.name, writes=True)
+            else:
+                self._use(made.name, stream, writes=True)
 
     def _is_read_by_host(self, nested: NestedBlock) -> bool:
         """Say whether the host waits for the device each time that a block runs."""

@@ -1,6 +1,7 @@
 """Lowering of operators that own graphs: conditionals, loops, subgraph calls."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import zip_longest
 from typing import Any
 
@@ -38,7 +39,9 @@ def lower_higher_order(
         case "while_loop":
             _lower_while_loop(scope, node)
         case "invoke_subgraph":
-            _lower_subgraph_call(scope, node)
+            graph, name, *values = node.args
+            make = partial(wir.SubgraphCallLine, name=str(name))
+            lower_named_block(scope, node, graph, values, make)
         case "wrap_with_set_grad_enabled":
             _inline(scope, node, node.args[1], node.args[2:])
         case name:
@@ -98,15 +101,21 @@ def _lower_while_loop(scope: GraphScope, node: torch.fx.Node) -> None:
     scope.lines.extend(definitions)
 
 
-def _lower_subgraph_call(scope: GraphScope, node: torch.fx.Node) -> None:
-    graph = _graph_of(scope, node.args[0])
-    operands = _lower_operands(scope, node.args[2:], (graph,))
-    body = _lower_block(scope, graph, operands)
+def lower_named_block(
+    scope: GraphScope,
+    node: torch.fx.Node,
+    graph: Any,
+    values: Sequence[Any],
+    make: Callable[..., wir.SubgraphCallLine | wir.GraphRegionLine],
+) -> None:
+    """Append a line that runs a graph on operands; ``make`` has its other facts."""
+    module = _graph_of(scope, graph)
+    operands = _lower_operands(scope, values, (module,))
+    body = _lower_block(scope, module, operands)
     results, definitions = _results(scope, node)
     scope.lines.append(
-        wir.SubgraphCallLine(
+        make(
             results=results,
-            name=str(node.args[1]),
             operands=_passed(operands),
             body=body,
             provenance=node_provenance(node),

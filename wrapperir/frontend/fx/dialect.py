@@ -12,6 +12,7 @@ from torch._ops import HigherOrderOperator, OpOverload
 from wrapperir import ir as wir
 from wrapperir.diagnostics import Code
 from wrapperir.frontend.aten.arguments import lower_argument
+from wrapperir.frontend.aten.control_flow import lower_named_block
 from wrapperir.frontend.aten.graph import add_constant
 from wrapperir.frontend.aten.operators import lower_operator
 from wrapperir.frontend.aten.scope import GraphScope
@@ -38,7 +39,7 @@ from wrapperir.frontend.fx.memory import (
 )
 from wrapperir.frontend.fx.numbers import lower_number
 from wrapperir.frontend.fx.state import example_of, shared_of
-from wrapperir.frontend.fx.streams import STREAMS, on_current_stream
+from wrapperir.frontend.fx.streams import STREAMS, on_current_stream, stream_of_node
 from wrapperir.fx import (
     KeptWorkspace,
     block_functions,
@@ -55,6 +56,22 @@ def _lower_nothing(scope: GraphScope, node: torch.fx.Node) -> None:
     """Append nothing: the node only keeps others from being removed as dead."""
 
 
+def _lower_graph_region(scope: GraphScope, node: torch.fx.Node) -> None:
+    graph, name, stream, recordings, *values = node.args
+    assert isinstance(name, str)
+    assert isinstance(recordings, int)
+    _check_examples(node, False)
+    found = stream_of_node(scope, stream)
+    make = functools.partial(
+        wir.GraphRegionLine,
+        name=name,
+        device=found.device,
+        stream=found.number,
+        recordings=recordings,
+    )
+    lower_named_block(scope, node, graph, values, make)
+
+
 _FUNCTIONS: Mapping[Any, Handler] = {
     torch.empty_strided: lower_empty,
     torch.ops.aten.empty_strided.default: lower_empty,
@@ -68,6 +85,7 @@ _FUNCTIONS: Mapping[Any, Handler] = {
     functions.assert_size_stride: lower_assert_size_stride,
     block_functions.ran: _lower_nothing,
     block_functions.laid_out: lower_laid_out,
+    block_functions.graph_region: _lower_graph_region,
     **STREAMS,
 }
 _OPERATORS: Mapping[str, Handler] = {
