@@ -67,6 +67,11 @@ def changes_layout(operator: str) -> bool:
     return name in _LAYOUT_CHANGING or (name in _SIZING and "out" in overload)
 
 
+def is_sized_by_data(operator: str) -> bool:
+    """Say whether the size of an operator's result depends on the values of tensors."""
+    return operator.rpartition(".")[0] in _SIZING
+
+
 def reads_elements(operator: str) -> bool:
     """Say whether an operator reads the elements of the tensors that it is given.
 
