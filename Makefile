@@ -11,12 +11,15 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 # Tests run two processes; more threads in each would only contend.
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TORCHINDUCTOR_COMPILE_THREADS=1
 
+# A Python that has a PyTorch with CUDA, and this package: its environment stays as it is.
+GPU_PYTHON ?= python3
+
 # The emitter that the sweeps of operators and models try.
 EMITTER ?= python
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test fuzz check lint types imports docs bench bench-cpp \
-	bench-fx bench-selection bench-solvers bench-memory \
+	bench-fx bench-gpu bench-selection bench-solvers bench-memory \
 	sweep-ops sweep-models sweep-memory sweep-cpp
 
 help:
@@ -30,6 +33,8 @@ help:
 	@echo "make bench         run the benchmarks"
 	@echo "make bench-cpp     time the C++ emitter's programs and their build beside AOTInductor"
 	@echo "make bench-fx      time the FX emitter's graphs and their making beside PyTorch's"
+	@echo "make bench-gpu     time models on a GPU beside PyTorch and Inductor; GPU_PYTHON=python3"
+	@echo "                   names a Python with a PyTorch for the GPU and this package"
 	@echo "make bench-selection time every policy of multi-kernels on one table of shapes"
 	@echo "make bench-solvers plan the memory of public and generated instances"
 	@echo "make bench-memory  measure peak memory of models beside the lower bound"
@@ -85,6 +90,9 @@ bench-cpp: $(STAMP)
 
 bench-fx: $(STAMP)
 	$(ONE_THREAD) $(BIN)/python -m bench.emitter_speed fx
+
+bench-gpu:
+	$(GPU_PYTHON) -m bench.gpu.speed $(GPU_OPTIONS)
 
 bench-selection: $(STAMP)
 	$(ONE_THREAD) $(BIN)/python -m bench.selection.quality \

@@ -1,30 +1,46 @@
 """Models that are bound by launches on a GPU, with random weights and inputs."""
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from importlib.util import find_spec
+from typing import Any, TypeAlias
 
 import torch
 from attrs import frozen
 
 DEVICE = torch.device("cuda", 0)
 
-Function: TypeAlias = Callable[..., object]
+Function: TypeAlias = Callable[..., Any]
 Inputs: TypeAlias = tuple[torch.Tensor, ...]
 
 
 @frozen(kw_only=True)
-class Workload:
-    """A function and the inputs of its calls, which take turns.
+class Prepared:
+    """A function, the inputs of its calls, which take turns, and what it trains."""
 
-    With ``training``, a call is followed by the backward pass of the number it returns.
-    Inputs of ``dynamic`` workloads differ in their first dimension.
+    function: Function
+    inputs: Sequence[Inputs]
+    parameters: Sequence[torch.nn.Parameter] = ()
+
+
+@frozen(kw_only=True)
+class Workload:
+    """What is run on a GPU.
+
+    In ``training``, a call is followed by the backward pass of the number it returns.
+    Inputs of ``dynamic`` workloads differ in their first dimension.  ``needs`` are the
+    packages that ``prepare`` imports.
     """
 
     name: str
     title: str
-    make: Callable[[], tuple[Function, Sequence[Inputs]]]
+    prepare: Callable[[], Prepared]
+    needs: tuple[str, ...] = ()
     training: bool = False
     dynamic: bool = False
+
+    def missing(self) -> list[str]:
+        """Return the needed packages that are not installed."""
+        return [name for name in self.needs if find_spec(name) is None]
 
 
 def _gpt2(dtype: torch.dtype, **changes: object) -> torch.nn.Module:
@@ -40,18 +56,22 @@ def _tokens(batch: int, length: int, vocabulary: int = 50257) -> torch.Tensor:
     return torch.randint(0, vocabulary, (batch, length), device=DEVICE)
 
 
-def _gpt2_inference() -> tuple[Function, Sequence[Inputs]]:
+def _gpt2_inference() -> Prepared:
     model = _gpt2(torch.float16)
-    return lambda tokens: model(input_ids=tokens).logits, [(_tokens(1, 64),)]
+    return Prepared(
+        function=lambda tokens: model(input_ids=tokens).logits, inputs=[(_tokens(1, 64),)]
+    )
 
 
-def _gpt2_lengths() -> tuple[Function, Sequence[Inputs]]:
+def _gpt2_lengths() -> Prepared:
     model = _gpt2(torch.float16)
-    inputs = [(_tokens(length, 1).squeeze(1),) for length in (40, 48, 56, 64)]
-    return lambda tokens: model(input_ids=tokens.unsqueeze(0)).logits, inputs
+    return Prepared(
+        function=lambda tokens: model(input_ids=tokens.unsqueeze(0)).logits,
+        inputs=[(_tokens(length, 1).squeeze(1),) for length in (40, 48, 56, 64)],
+    )
 
 
-def _gpt2_training() -> tuple[Function, Sequence[Inputs]]:
+def _gpt2_training() -> Prepared:
     model = _gpt2(torch.bfloat16).train()
 
     def loss(tokens: torch.Tensor) -> torch.Tensor:
@@ -59,34 +79,42 @@ def _gpt2_training() -> tuple[Function, Sequence[Inputs]]:
         targets = tokens[:, 1:].flatten()
         return torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), targets)
 
-    return loss, [(_tokens(4, 256),)]
+    return Prepared(
+        function=loss, inputs=[(_tokens(4, 256),)], parameters=list(model.parameters())
+    )
 
 
-def _bert() -> tuple[Function, Sequence[Inputs]]:
+def _bert() -> Prepared:
     from transformers import BertConfig, BertModel
 
     from bench.model_run import without_dropout
 
     model = BertModel(without_dropout(BertConfig())).to(DEVICE, torch.float16).eval()
     tokens = _tokens(16, 128, 30522)
-    return lambda ids: model(input_ids=ids).last_hidden_state, [(tokens,)]
+    return Prepared(
+        function=lambda ids: model(input_ids=ids).last_hidden_state, inputs=[(tokens,)]
+    )
 
 
-def _resnet() -> tuple[Function, Sequence[Inputs]]:
+def _resnet() -> Prepared:
     from torchvision.models import resnet50
 
     model = resnet50().to(DEVICE, torch.float16).eval()
     model = model.to(memory_format=torch.channels_last)
     image = torch.randn(1, 3, 224, 224, device=DEVICE, dtype=torch.float16)
-    return model, [(image.to(memory_format=torch.channels_last),)]
+    image = image.to(memory_format=torch.channels_last)
+    return Prepared(function=model, inputs=[(image,)])
 
 
-def _decoding() -> tuple[Function, Sequence[Inputs]]:
+def _decoding() -> Prepared:
     """Return one step of a small Llama that writes to a cache of 256 positions."""
     width, heads, layers, positions = 512, 8, 8, 256
     size = width // heads
 
     class Layer(torch.nn.Module):
+        keys: torch.Tensor
+        values: torch.Tensor
+
         def __init__(self) -> None:
             super().__init__()
             self.norms = torch.nn.ModuleList(torch.nn.RMSNorm(width) for _ in range(2))
@@ -124,50 +152,69 @@ def _decoding() -> tuple[Function, Sequence[Inputs]]:
     steps = [
         (_tokens(1, 1, 1000), torch.tensor([at], device=DEVICE)) for at in (3, 4, 5, 6)
     ]
-    return model, steps
+    return Prepared(function=model, inputs=steps)
 
 
 def _square() -> torch.Tensor:
     return torch.rand(64, 64, device=DEVICE) / 8
 
 
-def _softmaxes() -> tuple[Function, Sequence[Inputs]]:
+def _softmaxes() -> Prepared:
     def chain(x: torch.Tensor) -> torch.Tensor:
         for step in range(100):
             x = torch.softmax(x, step % 2)
         return x
 
-    return chain, [(_square(),)]
+    return Prepared(function=chain, inputs=[(_square(),)])
 
 
-def _products() -> tuple[Function, Sequence[Inputs]]:
+def _products() -> Prepared:
     def chain(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         for _ in range(100):
             x = torch.relu(torch.mm(x, w) + b)
         return x
 
-    return chain, [(_square(), _square(), _square())]
+    return Prepared(function=chain, inputs=[(_square(), _square(), _square())])
 
 
 WORKLOADS = (
-    Workload(name="gpt2", title="GPT-2 small, 1×64, fp16", make=_gpt2_inference),
-    Workload(name="bert", title="BERT base, 16×128, fp16", make=_bert),
-    Workload(name="resnet", title="ResNet-50, batch 1, channels last, fp16", make=_resnet),
     Workload(
-        name="decoding", title="a step of a Llama with a cache, 8×512", make=_decoding
+        name="gpt2",
+        title="GPT-2 small, 1×64, fp16",
+        prepare=_gpt2_inference,
+        needs=("transformers",),
     ),
     Workload(
-        name="lengths",
-        title="GPT-2 small, lengths 40 to 64 in turn, fp16",
-        make=_gpt2_lengths,
-        dynamic=True,
+        name="bert",
+        title="BERT base, 16×128, fp16",
+        prepare=_bert,
+        needs=("transformers",),
+    ),
+    Workload(
+        name="resnet",
+        title="ResNet-50, batch 1, channels last, fp16",
+        prepare=_resnet,
+        needs=("torchvision",),
     ),
     Workload(
         name="training",
         title="GPT-2 small, a training step of 4×256, bf16",
-        make=_gpt2_training,
+        prepare=_gpt2_training,
+        needs=("transformers",),
         training=True,
     ),
-    Workload(name="softmaxes", title="100 softmaxes of 64×64", make=_softmaxes),
-    Workload(name="products", title="100 × (64×64 product, add, relu)", make=_products),
+    Workload(
+        name="decoding",
+        title="a decode step of a Llama with a cache, 8 layers of 512, fp16",
+        prepare=_decoding,
+    ),
+    Workload(
+        name="lengths",
+        title="GPT-2 small, lengths 40, 48, 56 and 64 in turn, fp16",
+        prepare=_gpt2_lengths,
+        needs=("transformers",),
+        dynamic=True,
+    ),
+    Workload(name="softmaxes", title="100 softmaxes of 64×64", prepare=_softmaxes),
+    Workload(name="products", title="100 × (64×64 product, add, relu)", prepare=_products),
 )

@@ -1,199 +1,306 @@
-"""Time, memory and compile time on a GPU, beside eager PyTorch and Inductor.
+"""Speed, memory and compile time on a GPU, beside eager PyTorch and Inductor.
 
-All contenders run in one process and take turns; each is compared with eager before it is
-timed.  Memory and compile time are measured in a process for each, with empty caches and
-again with the caches that it left.
+Workloads are measured in groups.  First each contender of a group compiles in two new
+processes, with empty caches and with the caches that it left; several do so at once.  Then
+all contenders of a workload compile in one process, with copies of these caches, and take
+turns.  One process is timed at a time, while nothing else runs.
 
-    python -m bench.gpu.speed [--workload NAME ...] [--rounds N] [--compile]
+The page ``docs/results/gpu-speed.md`` is written after every figure, from all figures that
+are there.
+
+    python -m bench.gpu.speed [--workload NAME ...] [--resume] [--rounds N] [--no-build]
 """
 
 import json
 import os
-import statistics
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-import traceback
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
 
 import click
 import torch
+from attrs import field, frozen
 
-from bench.gpu.contenders import CONTENDERS, REPLAYED, Step, captured, step_of
-from bench.gpu.models import WORKLOADS, Inputs, Workload
+from bench.gpu.contenders import CONTENDERS
+from bench.gpu.figures import Figures
+from bench.gpu.models import WORKLOADS, Workload
+from bench.gpu.page import SECTIONS, page_text
 from bench.machine import describe_machine
-from bench.results import ROOT
+from bench.results import ROOT, Record, ResultFile
 
 PAGE = ROOT / "docs" / "results" / "gpu-speed.md"
-LEAST_SECONDS = 0.05
-"""A turn repeats its calls for at least this long."""
+LIMIT = 300
+"""Seconds that a process may take."""
+GROUP = 4
+"""Workloads that are compiled before they are timed, one after the other."""
+MEMORY_OF_A_PROCESS = 10 * 2**30
+CORES_OF_A_PROCESS = 2
 
 
-def _leaves(value: object) -> Iterator[torch.Tensor]:
-    leaves, _ = torch.utils._pytree.tree_flatten(value)
-    return (leaf for leaf in leaves if isinstance(leaf, torch.Tensor))
+@frozen(kw_only=True)
+class Run:
+    """Where records of a run go, and how many processes run at once."""
 
+    results: ResultFile
+    folder: Path
+    rounds: int
+    jobs: int
+    begun: float = field(factory=time.monotonic)
 
-def largest_error(expected: object, actual: object) -> float:
-    """Return the largest difference, relative to the largest expected number."""
-    pairs = zip(_leaves(expected), _leaves(actual), strict=True)
-    return max(
-        (
-            float(
-                (a.float() - e.float()).abs().max() / e.float().abs().max().clamp_min(1e-6)
+    def add(self, record: Record, progress: str) -> None:
+        """Keep a record, write the page, and say what was done."""
+        self.results.add(record)
+        PAGE.write_text(page_text(Figures(self.results.read())))
+        click.echo(f"[{time.monotonic() - self.begun:4.0f} s] {progress}")
+
+    def caches(self, name: str) -> dict[str, str]:
+        """Return the environment of a process with caches of that name."""
+        folder = self.folder / name
+        return {
+            **os.environ,
+            "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
+            "TRITON_CACHE_DIR": str(folder / "triton"),
+            "XDG_CACHE_HOME": str(folder / "cache"),
+            "TORCHINDUCTOR_COMPILE_THREADS": str(CORES_OF_A_PROCESS),
+        }
+
+    def start(self, module: str, *arguments: str, caches: str) -> "subprocess.Popen[str]":
+        """Start a module of this package; its standard error goes to a file."""
+        logs = self.results.path.parent / "logs"
+        logs.mkdir(parents=True, exist_ok=True)
+        with (logs / f"{module.removeprefix('bench.')}-{caches}.txt").open("a") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", module, *arguments],
+                cwd=ROOT,
+                env=self.caches(caches),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
             )
-            for e, a in pairs
-        ),
-        default=0.0,
+
+
+def _ended(process: "subprocess.Popen[str]") -> str:
+    """Return why a process gave no figures; its log says more."""
+    code = process.wait()
+    if code == -signal.SIGKILL:
+        return "the process was killed: it took too long, or too much memory"
+    return f"the process ended with {code} before it had figures"
+
+
+def _killed_late(process: "subprocess.Popen[str]") -> threading.Timer:
+    timer = threading.Timer(LIMIT, process.kill)
+    timer.daemon = True
+    timer.start()
+    return timer
+
+
+def _first_calls(run: Run, workload: str, contender: str) -> Mapping[str, float | str]:
+    process = run.start(
+        *("bench.gpu.first_calls", workload, contender), caches=f"{workload}-{contender}"
     )
-
-
-def seconds_of(step: Step, inputs: Sequence[Inputs], calls: int) -> float:
-    """Return the seconds of a call, the device's work included."""
-    torch.cuda.synchronize()
-    start = time.perf_counter()
-    for number in range(calls):
-        torch.compiler.cudagraph_mark_step_begin()
-        step(inputs[number % len(inputs)])
-    torch.cuda.synchronize()
-    return (time.perf_counter() - start) / calls
-
-
-def _failure(workload: Workload, contender: str, error: str) -> str:
-    return f"{workload.name}: {contender} fails: {error[:200]}"
-
-
-def prepare(
-    workload: Workload, said: list[str]
-) -> tuple[dict[str, Step], Sequence[Inputs]]:
-    """Return the compiled steps by contender; ``said`` gets those that do not run."""
-    torch.manual_seed(0)
-    function, inputs = workload.make()
-    steps: dict[str, Step] = {}
-    expected: list[object] = []
-    for name in CONTENDERS:
-        step = step_of(workload, name, function)
-        try:
-            for _ in range(3):
-                outputs = []
-                for each in inputs:
-                    torch.compiler.cudagraph_mark_step_begin()
-                    found = step(each)
-                    outputs.append([leaf.clone() for leaf in _leaves(found)])
-            torch.cuda.synchronize()
-        except Exception as error:  # a contender that fails is told, and left out
-            traceback.print_exc()
-            said.append(
-                f"{workload.name}: {name} fails: {type(error).__name__}: {error}"[:200]
-            )
-            continue
-        expected = expected or outputs
-        error = largest_error(expected, outputs)
-        if error > 0.05:
-            said.append(f"{workload.name}: {name} differs from eager by {error:.2g}")
-        steps[name] = step
-    fastest = steps.get("wrapperir, C++")
-    if fastest is not None and not workload.training and not workload.dynamic:
-        steps[REPLAYED] = captured(fastest, inputs[0])
-    return steps, inputs
-
-
-def time_workload(workload: Workload, rounds: int, said: list[str]) -> str:
-    """Return the table of a workload: microseconds of a call."""
-    steps, inputs = prepare(workload, said)
-    calls = {
-        name: max(len(inputs), int(LEAST_SECONDS / seconds_of(step, inputs, 8)))
-        for name, step in steps.items()
-    }
-    times: dict[str, list[float]] = {name: [] for name in steps}
-    for _ in range(rounds):
-        for name, step in steps.items():
-            times[name].append(seconds_of(step, inputs, calls[name]))
-    return _format_table(workload, times)
-
-
-def _format_table(workload: Workload, times: Mapping[str, Sequence[float]]) -> str:
-    base = min(times["Inductor"]) if "Inductor" in times else float("nan")
-    lines = [f"{workload.title:44} {'least':>10} {'median':>10}  of Inductor's"]
-    for name, values in times.items():
-        least, median = min(values) * 1e6, statistics.median(values) * 1e6
-        lines.append(f"  {name:42} {least:10.1f} {median:10.1f} {min(values) / base:10.2f}")
-    return "\n".join(lines)
-
-
-def _figures(workload: Workload, contender: str, folder: str) -> dict[str, float]:
-    caches = {
-        "TORCHINDUCTOR_CACHE_DIR": f"{folder}/inductor",
-        "TRITON_CACHE_DIR": f"{folder}/triton",
-        "XDG_CACHE_HOME": f"{folder}/cache",
-    }
-    command = [sys.executable, "-m", "bench.gpu.one", workload.name, contender]
-    done = subprocess.run(
-        command, cwd=ROOT, env={**os.environ, **caches}, capture_output=True, text=True
-    )
-    if done.returncode:
-        raise RuntimeError(done.stderr.strip().splitlines()[-1])
-    found: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
+    timer = _killed_late(process)
+    output, _ = process.communicate()
+    timer.cancel()
+    lines = output.strip().splitlines()
+    if process.returncode or not lines:
+        return {"skipped": _ended(process)}
+    found: dict[str, float | str] = json.loads(lines[-1])
     return found
 
 
-def compile_table(workload: Workload, said: list[str]) -> str:
-    """Return the table of a workload: seconds to compile, and the peak of memory in MB."""
-    lines = [f"{workload.title:44} {'cold s':>8} {'warm s':>8} {'peak MB':>9}"]
-    for name in CONTENDERS:
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                cold = _figures(workload, name, folder)
-                warm = _figures(workload, name, folder)
-            except RuntimeError as error:
-                said.append(_failure(workload, name, str(error)))
-                continue
-        peak = warm["peak"]
-        lines.append(f"  {name:42} {cold['seconds']:8} {warm['seconds']:8} {peak:9}")
-    return "\n".join(lines)
+def _build(run: Run, workload: str, contender: str) -> tuple[Record, str]:
+    """Return the record of a contender's compilation and memory, and words about it."""
+    name, compiles = f"{workload}/{contender}/build", contender != "eager"
+    cold = _first_calls(run, workload, contender)
+    warm = _first_calls(run, workload, contender) if compiles else cold
+    for found in (cold, warm):
+        if "skipped" in found:
+            reason = str(found["skipped"])
+            return {"name": name, "skipped": reason}, f"{name}: skipped: {reason}"
+    record: dict[str, str | float] = {
+        "name": name,
+        "allocated": warm["allocated"],
+        "reserved": warm["reserved"],
+    }
+    if compiles:
+        record |= {"cold": cold["seconds"], "warm": warm["seconds"]}
+    words = ", ".join(
+        f"{key} {value:.1f}" for key, value in record.items() if key != "name"
+    )
+    return record, f"{name}: {words}"
+
+
+def measure_builds(run: Run, workloads: Sequence[Workload]) -> None:
+    """Record compile time and memory of all contenders, several at once."""
+    with ThreadPoolExecutor(run.jobs) as pool:
+        futures = [
+            pool.submit(_build, run, workload.name, contender.name)
+            for workload in workloads
+            for contender in CONTENDERS
+            if contender.captures is None
+        ]
+        for future in as_completed(futures):
+            run.add(*future.result())
+
+
+def _lines(process: "subprocess.Popen[str]") -> Iterator[Mapping[str, object]]:
+    assert process.stdout is not None
+    for line in process.stdout:
+        yield json.loads(line)
+
+
+def _start_turns(run: Run, workload: Workload) -> "subprocess.Popen[str]":
+    for contender in CONTENDERS:
+        caches = run.folder / f"{workload.name}-{contender.name}"
+        if caches.exists():
+            shutil.copytree(caches, run.folder / workload.name, dirs_exist_ok=True)
+    return run.start(
+        *("bench.gpu.turns", workload.name, str(run.rounds)), caches=workload.name
+    )
+
+
+def measure_calls(run: Run, workloads: Sequence[Workload]) -> None:
+    """Record the times of all contenders, one workload after the other."""
+    processes = [(workload, _start_turns(run, workload)) for workload in workloads]
+    timers = [_killed_late(process) for _, process in processes]
+    ready = []
+    for workload, process in processes:
+        if any("ready" in line for line in _lines(process)):
+            ready.append((workload, process))
+            click.echo(f"{workload.name}: compiled")
+        else:
+            reason = _ended(process)
+            run.add(*_skipped(workload, reason))
+    for workload, process in ready:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.close()
+        for line in _lines(process):
+            record, words = _calls_record(workload.name, line)
+            run.add(record, words)
+        if process.wait():
+            reason = _ended(process)
+            run.add(*_skipped(workload, reason))
+    for timer in timers:
+        timer.cancel()
+
+
+def _skipped(workload: Workload, reason: str) -> tuple[Record, str]:
+    record = {"name": f"{workload.name}/skipped", "skipped": reason}
+    return record, f"{workload.name}: skipped: {reason}"
+
+
+def _calls_record(workload: str, line: Mapping[str, object]) -> tuple[Record, str]:
+    name = f"{workload}/{line['contender']}/calls"
+    record: dict[str, str | float] = {"name": name}
+    for key, value in line.items():
+        if key != "contender":
+            assert isinstance(value, str | float)
+            record[key] = value
+    if "skipped" in record:
+        return record, f"{name}: skipped: {record['skipped']}"
+    return record, f"{name}: {record['in_place']:.1f} µs, moved {record['moved']:.1f} µs"
+
+
+def measure_sections(run: Run) -> None:
+    """Record the output of the benches that are sections of the page."""
+    for module in SECTIONS:
+        process = run.start(f"bench.{module}", caches="sections")
+        timer = _killed_late(process)
+        output, _ = process.communicate()
+        timer.cancel()
+        record = {"name": module, "text": output.strip()}
+        if process.returncode:
+            record["skipped"] = _ended(process)
+        run.add(record, f"{module}\n{output.strip()}")
+
+
+def _jobs() -> int:
+    """Return how many processes may compile at once, by cores and by the GPU's memory."""
+    memory = torch.cuda.get_device_properties(0).total_memory
+    by_cores = (os.cpu_count() or 1) // CORES_OF_A_PROCESS
+    return max(1, min(by_cores, memory // MEMORY_OF_A_PROCESS))
+
+
+def _machine() -> str:
+    """Return the description of this machine.
+
+    Raises:
+        ClickException: there is no GPU, or this package is not installed.
+    """
+    if not torch.cuda.is_available():
+        raise click.ClickException(
+            f"torch {torch.__version__} of {sys.executable} finds no GPU;"
+            " make bench-gpu GPU_PYTHON=... names a Python with a PyTorch that does"
+        )
+    try:
+        described = describe_machine()
+    except PackageNotFoundError as error:
+        install = f"{sys.executable} -m pip install -e ."
+        raise click.ClickException(f"{error}; install it: {install}") from error
+    return f"{described}, {torch.cuda.get_device_name(0)}"
 
 
 @click.command()
-@click.option("--workload", "names", multiple=True, help="One of the workloads by name.")
+@click.option(
+    "--workload",
+    "names",
+    multiple=True,
+    type=click.Choice([workload.name for workload in WORKLOADS]),
+    help="Measure these; other figures of the last run stay.",
+)
+@click.option("--resume", is_flag=True, help="Measure the workloads without figures.")
 @click.option("--rounds", default=15, show_default=True, help="Turns of each contender.")
-@click.option("--compile/--no-compile", "compiles", default=True, show_default=True)
-def main(names: tuple[str, ...], rounds: int, compiles: bool) -> None:
-    """Measure, print the tables and write the page if all workloads were measured."""
-    if not torch.cuda.is_available():
-        raise click.ClickException("there is no GPU that torch can use")
-    torch._dynamo.config.recompile_limit = 64
-    machine = f"{describe_machine()}, {torch.cuda.get_device_name(0)}"
-    print(machine, flush=True)
-    said: list[str] = []
-    tables: list[str] = []
-    for workload in WORKLOADS:
-        if names and workload.name not in names:
-            continue
-        table = time_workload(workload, rounds, said)
-        if compiles:
-            table += "\n\n" + compile_table(workload, said)
-        print(f"\n{table}", flush=True)
-        tables.append(table)
-        torch._dynamo.reset()
-        torch.cuda.empty_cache()
-    for sentence in said:
-        print(sentence)
-    if not names:
-        body = "\n\n".join([machine, *tables, *said])
-        PAGE.write_text(f"{_HEAD}\n```text\n{body}\n```\n")
-        print(f"tables: {PAGE.relative_to(ROOT)}")
+@click.option("--build/--no-build", default=True, show_default=True, help="Compile times.")
+def main(names: tuple[str, ...], resume: bool, rounds: int, build: bool) -> None:
+    """Measure, and write the page."""
+    machine = _machine()
+    results = ResultFile.of("gpu-speed")
+    figures = Figures(results.read())
+    if figures.text("machine") != machine or not (names or resume):
+        results.clear()
+        figures = Figures({})
+    chosen = [
+        workload
+        for workload in WORKLOADS
+        if (not names or workload.name in names)
+        and not (resume and figures.measured(workload.name))
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        run = Run(results=results, folder=Path(folder), rounds=rounds, jobs=_jobs())
+        facts = {"machine": machine, "rounds": str(rounds), "jobs": str(run.jobs)}
+        for name, text in facts.items():
+            run.add({"name": name, "text": text}, f"{name}: {text}")
+        if not names and not figures.text(next(iter(SECTIONS))):
+            measure_sections(run)
+        able = [workload for workload in chosen if not _unable(run, workload)]
+        size = min(GROUP, run.jobs)
+        for start in range(0, len(able), size):
+            group = able[start : start + size]
+            if build:
+                measure_builds(run, group)
+            measure_calls(run, group)
+    click.echo(page_text(Figures(results.read())))
+    click.echo(f"page: {PAGE.relative_to(ROOT)}")
 
 
-_HEAD = """\
-# Speed on a GPU
+def _unable(run: Run, workload: Workload) -> bool:
+    """Return whether packages that a workload needs are missing, and record them."""
+    missing = workload.missing()
+    if missing:
+        reason = f"not installed: {', '.join(missing)}"
+        run.add(*_skipped(workload, reason))
+    return bool(missing)
 
-Output of one run of `make bench-gpu`: microseconds of a call, the GPU's work included, of
-contenders that take turns in one process. *of Inductor's* is the ratio to Inductor's Python
-wrapper. *captured by hand* is the replay of a CUDA graph with inputs that stay in place.
-Seconds of compiling are from the first call to the end of the third, with empty caches and
-with the caches of the run before. *peak MB* is memory above weights and inputs.
-"""
 
 if __name__ == "__main__":
     main()

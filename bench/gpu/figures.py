@@ -1,0 +1,121 @@
+"""The figures of a run by workload and contender, and the goals that they are held to."""
+
+from collections.abc import Mapping
+
+from attrs import frozen
+
+from bench.results import Record
+
+MODELS = ("gpt2", "bert", "resnet", "decoding", "lengths")
+CHAINS = ("softmaxes", "products")
+EVERYTHING = (*MODELS, "training", *CHAINS)
+TABLES = ("calls", "build")
+"""The records of a contender: times of a call; compile time and memory."""
+
+
+@frozen
+class Figures:
+    """The records of a run, the latest of each name."""
+
+    records: Mapping[str, Record]
+
+    def number(self, workload: str, contender: str, figure: str) -> float | None:
+        """Return a figure, or none where it was not measured."""
+        for table in TABLES:
+            value = self.records.get(f"{workload}/{contender}/{table}", {}).get(figure)
+            if isinstance(value, int | float):
+                return float(value)
+        return None
+
+    def skipped(self, workload: str, contender: str) -> list[str]:
+        """Return the reasons why a contender has no figures, without repetitions."""
+        names = [f"{workload}/{contender}/{table}" for table in TABLES]
+        reasons = [self.records.get(name, {}).get("skipped") for name in names]
+        return list(dict.fromkeys(str(reason) for reason in reasons if reason))
+
+    def text(self, name: str) -> str:
+        """Return the text of a record that has one, or nothing."""
+        return str(self.records.get(name, {}).get("text") or "")
+
+    def measured(self, workload: str) -> bool:
+        """Return whether a contender of the workload was timed."""
+        calls = (n for n in self.records if n.startswith(f"{workload}/"))
+        return any("in_place" in self.records[name] for name in calls)
+
+
+@frozen(kw_only=True)
+class Goal:
+    """A ratio of two figures and its limits by workload; without one it is only told."""
+
+    title: str
+    contender: str
+    base: str
+    figure: str = "in_place"
+    base_figure: str = ""
+    limits: Mapping[str, float]
+
+    def ratio(self, figures: Figures, workload: str) -> float | None:
+        """Return the ratio of a workload, or none where a figure is missing."""
+        ours = figures.number(workload, self.contender, self.figure)
+        base = figures.number(workload, self.base, self.base_figure or self.figure)
+        return None if ours is None or not base else ours / base
+
+    def met(self, figures: Figures, workload: str) -> bool | None:
+        """Return whether the limit holds; none where there is no limit or no ratio."""
+        ratio, limit = self.ratio(figures, workload), self.limits.get(workload)
+        return None if ratio is None or limit is None else round(ratio, 2) <= limit
+
+
+def _all(limit: float, **others: float) -> dict[str, float]:
+    return {**dict.fromkeys(EVERYTHING, limit), **others}
+
+
+def _memory(title: str, contender: str, base: str, figure: str) -> Goal:
+    limits = _all(1.0)
+    return Goal(title=title, contender=contender, base=base, figure=figure, limits=limits)
+
+
+GOALS = (
+    Goal(
+        title="reduce-overhead / Inductor's",
+        contender="replay",
+        base="inductor-replay",
+        limits=_all(0.95, gpt2=0.75, resnet=0.75, bert=0.92),
+    ),
+    Goal(
+        title="reduce-overhead, moved inputs / bare replay",
+        contender="replay",
+        base="bare",
+        figure="moved",
+        base_figure="in_place",
+        limits=_all(1.05),
+    ),
+    Goal(
+        title="Python / Inductor",
+        contender="python",
+        base="inductor",
+        limits={**dict.fromkeys(MODELS, 0.85), "training": 0.9, "softmaxes": 0.75},
+    ),
+    Goal(
+        title="C++ / Inductor's cpp_wrapper",
+        contender="cpp",
+        base="inductor-cpp",
+        limits=dict.fromkeys(MODELS, 0.8),
+    ),
+    Goal(
+        title="C++ / Inductor",
+        contender="cpp",
+        base="inductor",
+        limits={"training": 0.75},
+    ),
+    _memory("memory allocated, Python / Inductor", "python", "inductor", "allocated"),
+    _memory("memory reserved, Python / Inductor", "python", "inductor", "reserved"),
+    _memory("memory allocated, C++ / Inductor", "cpp", "inductor", "allocated"),
+    _memory("memory reserved, C++ / Inductor", "cpp", "inductor", "reserved"),
+    _memory(
+        "memory reserved, reduce-overhead / Inductor's",
+        "replay",
+        "inductor-replay",
+        "reserved",
+    ),
+)

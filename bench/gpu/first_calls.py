@@ -1,0 +1,64 @@
+"""Seconds of the first calls of one contender, and the peak memory of later ones, as JSON.
+
+``seconds`` are from the first call to the end of the third, as recording takes two, with
+every input of the workload in turn.  ``allocated`` and ``reserved`` are the peaks of later
+calls in MB (10⁶ bytes) above what weights and inputs take: of tensors, and of what the
+allocator holds, recordings included.  Free memory is given back before these calls.
+
+    python -m bench.gpu.first_calls WORKLOAD CONTENDER
+"""
+
+import gc
+import json
+import sys
+import time
+
+import torch
+
+from bench.gpu.contenders import CONTENDERS, reason_of, step_of
+from bench.gpu.models import WORKLOADS, Workload
+
+
+def measured(workload: Workload, contender: str) -> dict[str, float]:
+    """Return the figures of a contender."""
+    (chosen,) = (each for each in CONTENDERS if each.name == contender)
+    torch._dynamo.config.recompile_limit = 64
+    torch.manual_seed(0)
+    prepared = workload.prepare()
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    allocated, reserved = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
+    step = step_of(workload, chosen, prepared)
+    begun = time.perf_counter()
+    for _ in range(3):
+        for each in prepared.inputs:
+            step(each)
+    torch.cuda.synchronize()
+    seconds = time.perf_counter() - begun
+    gc.collect()
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    for _ in range(2):
+        for each in prepared.inputs:
+            step(each)
+    torch.cuda.synchronize()
+    return {
+        "seconds": seconds,
+        "allocated": (torch.cuda.max_memory_allocated() - allocated) / 1e6,
+        "reserved": (torch.cuda.max_memory_reserved() - reserved) / 1e6,
+    }
+
+
+def main(name: str, contender: str) -> None:
+    """Print the figures, or the reason why there are none."""
+    (workload,) = (each for each in WORKLOADS if each.name == name)
+    found: dict[str, float] | dict[str, str]
+    try:
+        found = measured(workload, contender)
+    except Exception as error:
+        found = {"skipped": reason_of(error)}
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,156 @@
+"""The page of `make bench-gpu`, from records as a run leaves them."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from bench.gpu import speed
+from bench.gpu.contenders import CONTENDERS, LONGEST_REASON, reason_of
+from bench.gpu.figures import GOALS, Figures
+from bench.gpu.first_calls import main as print_first_calls
+from bench.gpu.models import WORKLOADS, Workload
+from bench.gpu.page import SECTIONS, checks_missing, page_text, skipped
+from bench.gpu.turns import largest_error
+from bench.results import ROOT, Record, ResultFile
+
+
+def records_of(*records: Record) -> dict[str, Record]:
+    return {str(record["name"]): record for record in records}
+
+
+CALLS = {"inductor-replay": 100.0, "replay": 74.0, "bare": 70.0, "inductor": 400.0}
+
+
+def calls_of(contender: str, least: float) -> Record:
+    return {
+        "name": f"gpt2/{contender}/calls",
+        "in_place": least,
+        "in_place_median": least + 1,
+        "moved": least + 5,
+        "moved_median": least + 6,
+        "error": 0.2 if contender == "replay" else 0.001,
+    }
+
+
+RECORDS = records_of(
+    {"name": "machine", "text": "a machine"},
+    {"name": "host.gpu_launch", "text": "| emitted | 5.0 |"},
+    *(calls_of(contender, least) for contender, least in CALLS.items()),
+    {"name": "gpt2/inductor/build", "cold": 9.0, "warm": 3.0, "allocated": 50.0},
+    {"name": "gpt2/python/build", "cold": 8.0, "warm": 2.0, "allocated": 60.0},
+    {"name": "gpt2/cpp/calls", "skipped": "no compiler"},
+    {"name": "gpt2/cpp/build", "skipped": "no compiler"},
+    {"name": "resnet/skipped", "skipped": "not installed: torchvision"},
+)
+
+
+def lines_of(page: str, *cells: str) -> list[str]:
+    return [line for line in page.splitlines() if all(cell in line for cell in cells)]
+
+
+def test_goals_and_contenders_are_known() -> None:
+    names = {contender.name for contender in CONTENDERS}
+    workloads = {workload.name for workload in WORKLOADS}
+    for goal in GOALS:
+        assert {goal.contender, goal.base} <= names
+        assert goal.limits.keys() <= workloads
+    assert all(c.captures is None or c.captures in names for c in CONTENDERS)
+
+
+def test_ratios_and_their_goals() -> None:
+    figures = Figures(RECORDS)
+    replay, moved = GOALS[0], GOALS[1]
+    assert replay.ratio(figures, "gpt2") == pytest.approx(0.74)
+    assert replay.met(figures, "gpt2") is True
+    assert moved.ratio(figures, "gpt2") == pytest.approx(79 / 70)
+    assert moved.met(figures, "gpt2") is False
+    assert replay.ratio(figures, "bert") is None
+    assert replay.met(figures, "bert") is None
+    goals = sum(len(goal.limits) for goal in GOALS)
+    assert checks_missing(figures) == goals - 3
+
+
+def test_page_has_the_figures_that_are_there() -> None:
+    page = page_text(Figures(RECORDS))
+    assert "a machine" in page
+    assert lines_of(page, "0.74 ≤ 0.75", "reduce-overhead / Inductor's")
+    assert lines_of(page, "**1.13 > 1.05**")
+    assert lines_of(page, "**1.20 > 1.00**", "memory allocated, Python")
+    assert "1 goals are met, 2 missed" in page
+    assert "| Inductor | 400.0 | 401.0 | 405.0 | 1.00 | 9.0 | 3.0 | 50.0 | – |" in page
+    assert "| eager | – | – | – | – | – | – | – | – |" in page
+    assert "BERT" not in page
+    assert "| emitted | 5.0 |" in page
+
+
+def test_page_without_records() -> None:
+    page = page_text(Figures({}))
+    assert "no run yet" in page
+    assert "nothing" in page.split("## Skipped")[1]
+
+
+def test_what_was_skipped_and_why() -> None:
+    said = skipped(Figures(RECORDS))
+    assert any("ResNet" in line and "not installed: torchvision" in line for line in said)
+    assert sum("no compiler" in line for line in said) == 1
+    assert any("differ from eager's by 0.2" in line for line in said)
+    assert len(said) == 3
+
+
+def test_missing_packages_of_a_workload() -> None:
+    workload = Workload(
+        name="x", title="x", prepare=WORKLOADS[-1].prepare, needs=("torch", "no_such_thing")
+    )
+    assert workload.missing() == ["no_such_thing"]
+
+
+def test_the_reason_is_the_backend_s_own_error() -> None:
+    error = RuntimeError("wrapped")
+    error.inner_exception = TypeError("got 'mode'\nand more")  # type: ignore[attr-defined]
+    assert reason_of(error) == "TypeError: got 'mode'"
+    assert reason_of(ValueError()) == "ValueError: no message"
+    assert len(reason_of(ValueError("long " * 100))) == LONGEST_REASON
+
+
+def test_errors_are_relative_and_see_what_is_missing_or_not_a_number() -> None:
+    ones = torch.ones(4)
+    assert largest_error([ones, ones], [ones, 1.5 * ones]) == pytest.approx(0.5)
+    assert largest_error([ones], []) == float("inf")
+    assert largest_error([ones], [ones * float("nan")]) == float("inf")
+
+
+def test_a_contender_that_fails_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    print_first_calls("softmaxes", "eager")
+    assert "AssertionError: Torch" in json.loads(capsys.readouterr().out)["skipped"]
+
+
+def test_each_record_is_kept_and_the_page_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(speed, "PAGE", tmp_path / "page.md")
+    results = ResultFile(tmp_path / "results.jsonl")
+    run = speed.Run(results=results, folder=tmp_path, rounds=1, jobs=2)
+    run.add({"name": "machine", "text": "here"}, "began")
+    assert "here" in (tmp_path / "page.md").read_text()
+    line = {"contender": "eager", "in_place": 2.0, "moved": 3.0, "error": 0.0}
+    run.add(*speed._calls_record("softmaxes", line))
+    figures = Figures(results.read())
+    assert figures.measured("softmaxes")
+    assert not figures.measured("products")
+    assert "softmaxes of 64×64 | 2 |" in (tmp_path / "page.md").read_text()
+
+
+def test_a_machine_without_a_gpu_is_told() -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises(Exception, match="finds no GPU; make bench-gpu GPU_PYTHON"):
+        speed._machine()
+
+
+def test_sections_are_benches() -> None:
+    for module in SECTIONS:
+        assert Path(ROOT, "bench", *module.split(".")).with_suffix(".py").exists()
