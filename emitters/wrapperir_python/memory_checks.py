@@ -37,10 +37,15 @@ class CheckedLines(PythonLines):
         for name in _entered(program):
             self._known.add(name)
             self._emit("entered", format_string(name), self.values[name])
+        for index, given in enumerate(program.inputs):
+            if given.donated:
+                place = format_tuple([format_string("inputs"), format_int(index)])
+                self._emit("donated", format_string(given.name), place)
 
     def emit_end(self, program: wir.Program) -> None:
         """Append the check that nothing else is alive."""
-        names = {*_entered(program), *buffers_in(program.outputs)}
+        donated = {given.name for given in program.inputs if given.donated}
+        names = ({*_entered(program)} - donated) | {*buffers_in(program.outputs)}
         self._emit("finish", format_tuple([format_string(name) for name in sorted(names)]))
         super().emit_end(program)
 

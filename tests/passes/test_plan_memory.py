@@ -347,3 +347,32 @@ def test_what_an_operator_compares_by_storage_stays_allocated() -> None:
     (found,) = compile_program(planned)([])
     assert isinstance(found, torch.Tensor)
     torch.testing.assert_close(found, torch.ones(4, 4))
+
+
+def backward_like(word: str) -> Program:
+    """Free a large input where buffers begin that are never alive with it."""
+    return parse_program(f"""\
+wrapperir 1
+
+program @main(%x: {word} f32[64]) {{
+  %a = allocate f32[16]
+  extern_kernel aten.sum.IntList_out(%x, [0], true, out = %a) writes(%a)
+  free %x
+  %b = allocate f32[64]
+  extern_kernel aten.fill_.Scalar(%b, 1) writes(%b)
+  %c = extern_kernel aten.add.Tensor(%a, %b) : f32[64]
+  free %a
+  free %b
+  %d = extern_kernel aten.neg.default(%c) : f32[64]
+  free %c
+  return %d
+}}
+""")
+
+
+def test_a_pool_does_not_begin_beside_a_donated_input_that_is_freed_later() -> None:
+    program = backward_like("donated")
+    assert peak(program) == 256 + 64 + 256
+    assert peak(plan_memory(program)) == peak(program)
+    # Of another input it is not known whether anything is released.
+    assert placements(plan_memory(backward_like("")).lines)

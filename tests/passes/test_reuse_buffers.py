@@ -273,3 +273,26 @@ def test_buffers_in_pools_and_results_of_operators_stay() -> None:
   return %b, %d
 """
     assert after(body) == body
+
+
+def donating(layout: str, result: str) -> tuple[str, str]:
+    """Return lines whose input is freed before a buffer begins, and their inputs."""
+    body = f"""\
+  %a = extern_kernel aten.sum.default(%x) : f32[]
+  free %x
+  %b = allocate {result}
+{write("b")}\
+  return %a, %b
+"""
+    return body, f"%x: donated {layout}"
+
+
+def test_a_dense_donated_input_is_reused() -> None:
+    for layout in ("f32[8, 8]", "f32[8, 8; stride 1, 8]"):
+        assert "%b = reuse %x as f32[64]" in after(*donating(layout, "f32[64]"))
+
+
+def test_a_donated_input_with_gaps_keeps_its_memory() -> None:
+    layout = "f32[8, 8; stride 9, 1]"
+    body, head = donating(layout, layout)
+    assert after(body, head) == body

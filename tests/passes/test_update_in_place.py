@@ -202,3 +202,21 @@ def laid_out(tensor: torch.Tensor, rng: Random) -> torch.Tensor:
     order = rng.sample(range(tensor.dim()), tensor.dim())
     back = [order.index(dim) for dim in range(tensor.dim())]
     return tensor.permute(order).contiguous().permute(back)
+
+
+def test_a_donated_input_is_updated_in_place() -> None:
+    body = """\
+  %a = allocate f32[16]
+  extern_kernel aten.neg.out(%x, out = %a) writes(%a)
+  free %x
+  return %a
+"""
+    assert (
+        after(body, "%x: donated f32[16]")
+        == """\
+  %a = reuse %x as f32[16]
+  extern_kernel aten.neg.out(%a, out = %a) writes(%a)
+  return %a
+"""
+    )
+    assert after(body, "%x: f32[16]") == body

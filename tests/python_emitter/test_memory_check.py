@@ -279,3 +279,22 @@ program @main(%x: f32[4], %y: f32[4; offset 4]) {
         (a,) = call([memory[:4], memory[4:]])
         assert isinstance(a, torch.Tensor)
         assert a.tolist() == [0, 2, 4, 6]
+
+
+def test_a_donated_input_that_shares_memory_is_reported() -> None:
+    program = parse_program("""\
+wrapperir 1
+
+program @main(%x: donated f32[4], %y: f32[4]) {
+  extern_kernel aten.neg_.default(%x) writes(%x)
+  free %x
+  return %y
+}
+""")
+    memory = torch.ones(8)
+    call = CHECKING.load(CHECKING.emit(program), {})
+    call([memory[:4], memory[4:]])
+    with pytest.raises(DiagnosticError, match="%x shares the memory of %y") as error:
+        call([memory[:4], memory[2:6]])
+    assert error.value.diagnostics[0].code is Code.RUN_MEMORY_PLAN
+    assert error.value.diagnostics[0].path == ("inputs", 0)

@@ -220,7 +220,7 @@ class Meter:
         self.live = self.peak = 0
 
     def count(self, storage: ShadowStorage, sign: int) -> None:
-        if storage.owner is Owner.BLOCK and storage.pool is None:
+        if storage.owner in (Owner.BLOCK, Owner.DONATED) and storage.pool is None:
             self.live += sign * -(-storage.nbytes // 64) * 64
             self.peak = max(self.peak, self.live)
 

@@ -161,6 +161,7 @@ SAMPLE = Program(
     name="sample",
     inputs=(
         Input(name="x", type=FULL, mutated=True),
+        Input(name="y", type=VECTOR, donated=True),
         Input(name="n", type=ScalarType(DType.I64)),
         Input(name="t", type=TupleType((VECTOR, TupleType(())))),
         Input(name="o", type=OpaqueType("a script object")),

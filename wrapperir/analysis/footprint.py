@@ -112,11 +112,12 @@ class Footprints:
 
     def _add(self, storage: Storage, changes: _Profiles, count: int) -> None:
         dimension, units = self.dimension(storage)
-        if units and storage.end > storage.begin:
+        end = storage.released
+        if units and end > storage.begin and count:
             change = changes[dimension]
             change[storage.begin] += units
-            if storage.end < count:
-                change[storage.end] -= units
+            if end < count:
+                change[end] -= units
 
     def _add_nested(
         self,

@@ -24,9 +24,14 @@ OWN = frozenset(
         StorageKind.POOL,
         StorageKind.OPERATOR,
         StorageKind.RESULT,
+        StorageKind.DONATED,
+        StorageKind.SCATTERED,
     }
 )
-"""Storages whose bytes a block takes from an allocator; placed ones are their pool's."""
+"""Storages whose bytes a block takes from an allocator, or is given for good.
+
+The bytes of placed storages are their pool's.
+"""
 
 
 @frozen(eq=False)
@@ -76,7 +81,7 @@ class ProgramMemory:
         """The most bytes that are alive at once, nested blocks included.
 
         Inputs, constants and ``zero_per_program`` workspaces are not counted: they are
-        there before the call and after it.
+        there before the call and after it.  Donated inputs are there until they are freed.
         """
         return self.top.peak
 
@@ -147,12 +152,12 @@ def live_profile(
     runs without it.  While a line's nested blocks run, what they return is theirs.
     """
     count = len(inside)
-    change = [0] * (count + 1)
+    change = [0] * (count + 2)
     returned = [0] * (count + 1)
     for storage, size in zip(storages, bytes, strict=True):
         if storage.kind in OWN and size:
             change[storage.begin] += size
-            change[max(storage.end, storage.begin)] -= size
+            change[max(storage.released, storage.begin)] -= size
             if storage.kind is StorageKind.RESULT and storage.end > storage.begin:
                 returned[storage.begin] += size
     live: list[int] = []

@@ -34,6 +34,9 @@ class StorageKind(StrEnum):
     OPERATOR = "operator result"
     RESULT = "block result"
     INPUT = "input"
+    DONATED = "donated input"
+    SCATTERED = "scattered donated input"
+    """A donated input that is not dense: the bytes between its elements are not its own."""
     CONSTANT = "constant"
     PARAMETER = "parameter"
     PROGRAM = "program workspace"
@@ -75,6 +78,12 @@ class Storage:
     references: int = 0
     is_owned: bool = True
 
+    @property
+    def released(self) -> int:
+        """The first line without its memory: a donated input is there before all lines."""
+        is_donated = self.kind in (StorageKind.DONATED, StorageKind.SCATTERED)
+        return max(self.end, 1) if is_donated else self.end
+
 
 @define
 class BlockStorages:
@@ -90,11 +99,24 @@ Entry: TypeAlias = Sequence[tuple[str, wir.ValueType, StorageKind]]
 
 
 def program_entry(program: wir.Program) -> Entry:
-    """Return the names that a program begins with: inputs, then constants."""
+    """Return the names that a program begins with: inputs, then constants.
+
+    The type of a scattered donated input has its elements in a row.
+    """
     return (
-        *((given.name, given.type, StorageKind.INPUT) for given in program.inputs),
+        *map(_input_entry, program.inputs),
         *((given.name, given.type, StorageKind.CONSTANT) for given in program.constants),
     )
+
+
+def _input_entry(given: wir.Input) -> tuple[str, wir.ValueType, StorageKind]:
+    type = given.type
+    if not given.donated or not isinstance(type, wir.TensorType):
+        return given.name, type, StorageKind.INPUT
+    if wir.is_dense(type):
+        return given.name, type, StorageKind.DONATED
+    row = evolve(type, stride=wir.contiguous_stride(type.size), offset=0)
+    return given.name, row, StorageKind.SCATTERED
 
 
 def block_entry(block: wir.Block) -> Entry:

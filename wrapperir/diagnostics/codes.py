@@ -75,6 +75,7 @@ class Code(StrEnum):
     PLACEMENT_OVERLAP = "WIR213"  # A placement overlaps another that lives in the same pool
     UNORDERED_USE = "WIR214"  # Two streams use memory without an order, and one writes
     UNORDERED_REUSE = "WIR215"  # Memory is reused while another stream may still use it
+    INVALID_DONATION = "WIR216"  # A donated input is mutated, or is not a tensor
     # 3: types and layouts
     RANK_MISMATCH = "WIR301"  # A size and a stride have different numbers of dimensions
     NEGATIVE_EXTENT = "WIR302"  # A size, stride or offset is negative

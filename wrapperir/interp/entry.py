@@ -74,7 +74,10 @@ def _lend_inputs(program: wir.Program, inputs: Sequence[Value]) -> Frame:
         with placed(("inputs", index)):
             with _refusals(input):
                 lent = _input_value(input, value)
-            frame.lend(input.name, lent)
+            if input.donated:
+                frame.define(input.name, lent, ("inputs", index))
+            else:
+                frame.lend(input.name, lent)
     for index, line in enumerate(program.symbols):
         with placed(("symbols", index)):
             define_symbol(frame, line)
@@ -94,7 +97,12 @@ def _input_value(input: wir.Input, value: Value) -> RunValue:
             )
             assert isinstance(value, torch.Tensor)
             shift = offset if isinstance(offset, int) else int(value.storage_offset())
-            return adopt(value, input.type, shift, Owner.INPUT, writable=input.mutated)
+            owner = Owner.DONATED if input.donated else Owner.INPUT
+            writable = input.mutated or input.donated
+            lent = adopt(value, input.type, shift, owner, writable=writable)
+            if input.donated:  # what lies behind its last element is not its own
+                lent.storage.nbytes = min(lent.storage.nbytes, lent.layout.nbytes)
+            return lent
         case wir.ScalarType(dtype):
             number = number_as(dtype, _CHECKS[kind_of(dtype)](value, f"%{input.name}"))
             assert number is not None  # only a float may not be whole

@@ -117,7 +117,7 @@ class MemoryExecutor(wir.LineVisitor[None]):
 
     def _check_reuse(self, line: wir.ReuseLine, storage: ShadowStorage) -> None:
         is_lent = storage in self.frame.borrowed_storages()
-        if is_lent or storage.owner is not Owner.BLOCK:
+        if is_lent or storage.owner not in (Owner.BLOCK, Owner.DONATED):
             problem = "is memory that is only lent: it cannot be reused"
             raise value_fault(Code.RUN_BORROWED, line.source, problem)
         old = storage.type

@@ -27,6 +27,7 @@ class Owner(StrEnum):
 
     BLOCK = "block"
     INPUT = "input"
+    DONATED = "donated input"
     CONSTANT = "constant"
     PROGRAM = "program"
 

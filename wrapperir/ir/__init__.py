@@ -105,6 +105,7 @@ from wrapperir.ir.types import TupleType as TupleType
 from wrapperir.ir.types import ValueType as ValueType
 from wrapperir.ir.types import VendorLayout as VendorLayout
 from wrapperir.ir.types import contiguous_stride as contiguous_stride
+from wrapperir.ir.types import is_dense as is_dense
 from wrapperir.ir.types import pool_bytes as pool_bytes
 from wrapperir.ir.types import storage_extent as storage_extent
 from wrapperir.ir.types import tensor as tensor

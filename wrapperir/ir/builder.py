@@ -54,11 +54,18 @@ class ProgramBuilder(BlockBuilder):
         self._multi_kernels: dict[Hashable, list[MultiKernelLine]] = {}
 
     def input(
-        self, type: ValueType, *, name: str | None = None, mutated: bool = False
+        self,
+        type: ValueType,
+        *,
+        name: str | None = None,
+        mutated: bool = False,
+        donated: bool = False,
     ) -> NamedValue:
         """Add an input."""
         value = NamedValue(self._names.new(name, "arg"), type)
-        self._inputs.append(Input(name=value.name, type=type, mutated=mutated))
+        self._inputs.append(
+            Input(name=value.name, type=type, mutated=mutated, donated=donated)
+        )
         return value
 
     def constant(

@@ -12,11 +12,16 @@ SCHEMA_VERSION = 1
 
 @frozen(kw_only=True)
 class Input:
-    """A value the caller passes; ``mutated`` says that the program may write to it."""
+    """A value the caller passes.
+
+    ``mutated`` says that the program may write to it, for the caller to see.  A
+    ``donated`` tensor is the program's own: the caller does not use it again.
+    """
 
     name: str
     type: ValueType
     mutated: bool = False
+    donated: bool = False
 
 
 @frozen(kw_only=True)

@@ -283,6 +283,15 @@ def pool_bytes(pool: PoolType) -> TensorType:
     )
 
 
+def is_dense(type: TensorType) -> bool:
+    """Say whether a type's elements certainly fill its storage, each byte once."""
+    dims = [pair for pair in zip(type.size, type.stride, strict=True) if pair[0] != 1]
+    if all(isinstance(stride, int) for _, stride in dims):
+        dims.sort(key=lambda pair: pair[1] if isinstance(pair[1], int) else 0, reverse=True)
+    size = tuple(extent for extent, _ in dims)
+    return type.offset == 0 and contiguous_stride(size) == tuple(s for _, s in dims)
+
+
 def storage_extent(type: TensorType) -> Expr:
     """Return the elements of storage the type spans, counted from its offset.
 

@@ -37,14 +37,13 @@ def insert_frees(program: Program) -> Program:
 
 
 _EFFECTS = LineEffects(None)
+_INPUTS = (StorageKind.INPUT, StorageKind.DONATED, StorageKind.SCATTERED)
 _PROGRAM = Origin.PROGRAM  # Python 3.11 takes 0.1 µs to look up a member of an enum
 
 
 def _with_frees(body: Body) -> list[BodyLine]:
     inputs = [
-        name
-        for name, type, kind in body.entry
-        if kind is StorageKind.INPUT and _holds_memory(type)
+        name for name, type, kind in body.entry if kind in _INPUTS and _holds_memory(type)
     ]
     owned = set(inputs)
     done = {name for result in body.results for name in buffers_in(result)}

@@ -37,8 +37,8 @@ def reuse_buffers(program: Program) -> Program:
     A buffer takes the smallest freed buffer that is large enough, and among equal sizes
     the one freed last; an output takes only its own size.  Reuse keeps memory alive in
     between, so it happens only where the peak of the block does not rise, and only if
-    all uses of the old buffer are ordered before all uses of the new one.  Buffers in
-    pools stay where they are.
+    all uses of the old buffer are ordered before all uses of the new one.  Donated inputs
+    that are dense give their memory as buffers do.  Buffers in pools stay where they are.
     """
     footprints = Footprints.of_program(program)
     return rewrite_bodies(program, lambda body: _reused(body, footprints))
@@ -54,6 +54,7 @@ def _reused(body: Body, footprints: Footprints) -> list[BodyLine]:
         order_streams(found.effects),
         footprints,
         LiveUnits(footprint, len(lines)),
+        {name: type for name, type, _ in body.entry},
     )
     search.run()
     freed_later = {freed.line for freed in search.chosen.values()}

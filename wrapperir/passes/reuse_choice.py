@@ -80,15 +80,18 @@ class _Shelf:
 
 @define
 class ReuseSearch:
-    """Chooses the freed buffer that each allocation of a block takes."""
+    """Chooses the freed buffer that each allocation of a block takes.
+
+    ``types`` has the types of the names that the block begins with.
+    """
 
     lines: Sequence[BodyLine]
     found: BlockStorages
     order: StreamOrder
     footprints: Footprints
     live: LiveUnits
+    types: dict[str, ValueType]
     chosen: dict[int, Freed] = field(factory=dict[int, Freed])
-    types: dict[str, ValueType] = field(factory=dict[str, ValueType])
     _shelves: dict[_ReuseClass, dict[int, _Shelf]] = field(
         factory=dict[_ReuseClass, dict[int, _Shelf]]
     )
@@ -100,7 +103,8 @@ class ReuseSearch:
         begun: dict[int, Storage] = {}
         for storage in self.found.storages:
             if self._is_suited(storage):
-                begun[storage.begin] = storage
+                if storage.kind is StorageKind.ALLOCATED:
+                    begun[storage.begin] = storage
                 if self._is_freed_alone(storage):
                     ended[storage.end] = storage
         ready: dict[int, list[tuple[Storage, str, int]]] = {}
@@ -123,7 +127,7 @@ class ReuseSearch:
         return isinstance(line, FreeLine) and self.found.of_name[line.buffer] == (storage,)
 
     def _is_suited(self, storage: Storage) -> bool:
-        if storage.kind is not StorageKind.ALLOCATED:
+        if storage.kind not in (StorageKind.ALLOCATED, StorageKind.DONATED):
             return False
         size = self.footprints.sizes.of(storage.type)
         return size.count > 0 and (size.exact or size.unit is STATIC)

@@ -8,6 +8,7 @@ from wrapperir import ir as wir
 from wrapperir.analysis import (
     BlockStorages,
     Body,
+    Entry,
     Storage,
     StorageKind,
     StreamOrder,
@@ -49,10 +50,10 @@ def update_in_place(program: wir.Program) -> wir.Program:
           return %buf1
         }
 
-    An argument gives its memory if it is a buffer of the block that no later line uses,
-    of the result's type, not complex, and no other argument is a view of it: then each
-    element is read before it is written.  On several streams all earlier uses must be
-    ordered before the call.
+    An argument gives its memory if it is a buffer of the block, or a dense donated input,
+    that no later line uses, of the result's type, not complex, and no other argument is a
+    view of it: then each element is read before it is written.  On several streams all
+    earlier uses must be ordered before the call.
     """
     effects = LineEffects.of_program(program)
     return rewrite_bodies(program, lambda body: _updated(body, effects))
@@ -62,7 +63,7 @@ def _updated(body: Body, effects: LineEffects) -> list[wir.BodyLine]:
     """Return the lines of a body with its operators in place where they may be."""
     lines = body.lines
     found = find_storages(lines, body.results, body.entry, effects)
-    names = _Names.of(lines, found.effects)
+    names = _Names.of(lines, found.effects, body.entry)
     order = order_streams(found.effects)
     reuses: dict[int, wir.ReuseLine] = {}
     gone: set[int] = set()
@@ -109,9 +110,11 @@ class _Names:
     last: dict[str, int] = field(factory=dict[str, int])
 
     @classmethod
-    def of(cls, lines: Sequence[wir.BodyLine], effects: Sequence[Effects]) -> "_Names":
+    def of(
+        cls, lines: Sequence[wir.BodyLine], effects: Sequence[Effects], entry: Entry
+    ) -> "_Names":
         """Return the facts about the names that lines define or use."""
-        names = cls()
+        names = cls({name: type for name, type, _ in entry})
         for index, (line, found) in enumerate(zip(lines, effects, strict=True)):
             for made in found.definitions:
                 names.types[made.name] = made.type
@@ -167,7 +170,7 @@ class _Call:
             return False
         (storage,) = held
         return (
-            storage.kind is StorageKind.ALLOCATED
+            storage.kind in (StorageKind.ALLOCATED, StorageKind.DONATED)
             and evolve(source, alignment=target.alignment) == target
             and (target.alignment or 1) <= (source.alignment or 1)
             and source.layout is None

@@ -31,6 +31,8 @@ _KINDS = {
     StorageKind.RESULT: BufferKind.BLOCK_RESULT,
     StorageKind.PROGRAM: BufferKind.WORKSPACE,
     StorageKind.INPUT: BufferKind.INPUT,
+    StorageKind.DONATED: BufferKind.DONATED,
+    StorageKind.SCATTERED: BufferKind.DONATED,
     StorageKind.CONSTANT: BufferKind.CONSTANT,
 }
 
@@ -123,7 +125,7 @@ def _buffer(span: StorageSpan, address: int, flat: FlatLines) -> TimelineBuffer:
     kind = _KINDS[storage.kind]
     if kind is BufferKind.RESULT and storage.perhaps:
         kind = BufferKind.PERHAPS_RESULT
-    before = kind in (BufferKind.INPUT, BufferKind.CONSTANT)
+    before = kind in (BufferKind.INPUT, BufferKind.DONATED, BufferKind.CONSTANT)
     makers = [at for at in (span.line, span.writer) if at is not None]
     origins = (format_provenance(flat.bodies[at].provenance) for at in makers)
     return TimelineBuffer(

@@ -22,6 +22,7 @@ class BufferKind(StrEnum):
     BLOCK_RESULT = "made by a block"
     WORKSPACE = "kept between calls"
     INPUT = "input"
+    DONATED = "donated input"
     CONSTANT = "constant"
 
     @property

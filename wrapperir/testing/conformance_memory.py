@@ -263,6 +263,23 @@ def _streams(b: ProgramBuilder) -> wir.Program:
     return b.build(again, reused)
 
 
+def _donated(b: ProgramBuilder) -> wir.Program:
+    """Donated inputs are written, reused as buffers, freed and returned."""
+    x, y = b.input(MATRIX, donated=True), b.input(MATRIX, donated=True)
+    columns = wir.tensor("f32", (8, 4), (1, 8))
+    z = b.input(columns, donated=True)
+    b.extern_out("aten.add.out", x, y, out=x)
+    flat = b.reuse(y, wir.tensor("f32", (32,)))
+    b.extern_out("aten.fill_.Scalar", flat, 2, writes=(flat,))
+    view = b.reinterpret(x, wir.tensor("f32", (32,)))
+    b.free(x)
+    total = b.extern("aten.mul.Tensor", view, flat, type=wir.tensor("f32", (32,)))
+    b.free(view, flat)
+    again = b.reuse(z, columns)
+    b.extern_out("aten.neg_.default", again, writes=(again,))
+    return b.build(total, again)
+
+
 def _pools_and_kernels(language: wir.Language) -> wir.Program:
     rows = wir.Symbol("s0")
     matrix = wir.tensor("f32", (rows, 8))
@@ -294,6 +311,7 @@ MEMORY_CASES: tuple[Case, ...] = (
     built(_pools_in_blocks, 0, 1, 2, 3),
     built(_pool_in_loop),
     built(_streams),
+    built(_donated),
     *(
         Case(f"pools_and_kernels_{language.value}", _pools_and_kernels(language))
         for language in (wir.Language.TRITON, wir.Language.CPP)

@@ -78,6 +78,7 @@ def example_symbols(program: wir.Program, seed: int = 0) -> dict[str, wir.Number
 class ExampleRun:
     """A run on example inputs: its outputs, and the inputs and constants afterwards.
 
+    Donated inputs are left out: nothing is known of their contents afterwards.
     ``symbols`` are the values of the symbols outside of nested blocks.
     """
 
@@ -104,7 +105,9 @@ def run_example(program: wir.Program, seed: int) -> ExampleRun:
     count = len(program.outputs)
     named = zip(names, returned[count:], strict=True)
     symbols = {name: value for name, value in named if isinstance(value, int | float)}
-    return ExampleRun(returned[:count], inputs, constants, symbols)
+    given = zip(program.inputs, inputs, strict=True)
+    kept = [value for item, value in given if not item.donated]
+    return ExampleRun(returned[:count], kept, constants, symbols)
 
 
 def difference(got: object, wanted: object) -> str | None:

@@ -84,6 +84,16 @@ def return_after_free(program: wir.Program, rng: Random) -> Faulty:
 
 
 @Injector
+def mutated_donation(program: wir.Program, rng: Random) -> Faulty:
+    """Declare a mutated input donated."""
+    inputs = list(program.inputs)
+    index = choose((i for i, item in enumerate(inputs) if item.mutated), rng)
+    inputs[index] = evolve(inputs[index], donated=True)
+    path = ("inputs", index)
+    return Faulty(evolve(program, inputs=tuple(inputs)), Code.INVALID_DONATION, path)
+
+
+@Injector
 def free_constant(program: wir.Program, rng: Random) -> Faulty:
     """Free a constant."""
     line = wir.FreeLine(buffer=choose(program.constants, rng).name)
@@ -139,7 +149,9 @@ def forbidden_write(program: wir.Program, rng: Random) -> Faulty:
     """Write an input or constant that is not mutated."""
     borrowed: list[wir.Input | wir.ConstantInput] = [*program.inputs, *program.constants]
     tensors = (item for item in borrowed if isinstance(item.type, wir.TensorType))
-    name = choose((item.name for item in tensors if not item.mutated), rng)
+    own = {item.name for item in program.inputs if item.donated}
+    read_only = (x.name for x in tensors if not x.mutated and x.name not in own)
+    name = choose(read_only, rng)
     line = wir.ExternKernelLine(
         operator="aten.zero_.default", arguments=(wir.BufferRef(name),), writes=(name,)
     )

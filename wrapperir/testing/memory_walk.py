@@ -64,6 +64,12 @@ def _walk(program: wir.Program, given: Mapping[str, wir.Number], trace: Trace) -
     for line in program.symbols:
         _define_symbol(line, names, symbols)
     walk = _BlockWalk(LineEffects.of_program(program), trace, constants, names, symbols)
+    for index, item in enumerate(program.inputs):
+        if item.donated and isinstance(item.type, wir.TensorType):
+            nbytes = walk.element_bytes(item.type)
+            memory = trace.begin(("inputs", index), nbytes)
+            names[item.name] = TracedValue((memory,), type=item.type)
+            trace.keep(names[item.name])
     walk.lines(program.lines, ())
     return trace
 
@@ -280,6 +286,10 @@ class _BlockWalk:
             return wir.evaluate_int(expr, self.symbols)
         except wir.EvaluationError as error:
             raise ValueError(str(error)) from None
+
+    def element_bytes(self, type: wir.TensorType) -> int:
+        """Return the bytes of a tensor's elements, without those between them."""
+        return prod(self._integer(n) for n in type.size) * type.dtype.itemsize
 
     def _nbytes(self, type: wir.ValueType) -> int:
         if isinstance(type, wir.PoolType):

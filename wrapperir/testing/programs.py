@@ -99,9 +99,13 @@ def _add_entry(generator: BlockGenerator, dynamic: bool) -> None:
     world, builder, draw = generator.world, generator.world.builder, generator.draw
     for index, dtype in enumerate([wir.DType.F32, *draw(_FURTHER_DTYPES)]):
         mutated = generator.flip()
-        value = builder.input(world.matrix(dtype), mutated=mutated)
-        memory = TrackedMemory(world.numel, lent=True, writable=mutated)
-        generator.add(value, memory, owned=False).is_input = True
+        donated = not mutated and generator.flip()
+        value = builder.input(world.matrix(dtype), mutated=mutated, donated=donated)
+        if donated:
+            generator.add(value, TrackedMemory(world.numel, aligned=False))
+        else:
+            memory = TrackedMemory(world.numel, lent=True, writable=mutated)
+            generator.add(value, memory, owned=False).is_input = True
         if dynamic and index == 0:
             generator.symbols.append(
                 builder.symbol("s0", wir.SizeOf(value.name, 0), lower=2, upper=6)

@@ -163,8 +163,10 @@ class _Printer:
         self.lines += [*format_definition(line, self._part), ""]
 
     def _format_input(self, item: Input | ConstantInput) -> str:
-        mutated = "mutated " if item.mutated else ""
-        return f"%{self._part.name(item.name)}: {mutated}{self._part.type(item.type)}"
+        words = "mutated " if item.mutated else ""
+        if isinstance(item, Input) and item.donated:
+            words += "donated "
+        return f"%{self._part.name(item.name)}: {words}{self._part.type(item.type)}"
 
     def _format_constant(self, item: ConstantInput) -> str:
         self._part.tensor(item.type)  # refuses other types

@@ -214,7 +214,9 @@ class _Reader:
             name = cursor.value()
             cursor.expect(":")
             mutated = cursor.accept("mutated")
-            item = Input(name=name, type=parse_value_type(cursor), mutated=mutated)
+            donated = cursor.accept("donated")
+            type = parse_value_type(cursor)
+            item = Input(name=name, type=type, mutated=mutated, donated=donated)
             self.places.parameters.append((line, start, cursor.start))
             return item
 

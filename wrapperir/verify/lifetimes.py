@@ -7,6 +7,7 @@ from wrapperir.ir import (
     ReinterpretLine,
     ReuseLine,
     TensorType,
+    ValueType,
     ZeroMode,
 )
 from wrapperir.verify.comparison import placement_difference, reaches_past
@@ -140,6 +141,9 @@ def _check_fit(state: State, value: ValueFacts, type: TensorType) -> None:
         and (source.alignment is None or type.alignment > source.alignment)
     ):
         found = "a greater alignment"
+    owner = value.storage.donated
+    if found is None and owner is not None and not _has_layout(owner.type, type):
+        found = f"another layout than %{owner.name}, which is not dense"
     if found is not None:
         state.report_value(
             value,
@@ -156,6 +160,12 @@ def _check_fit(state: State, value: ValueFacts, type: TensorType) -> None:
             f"the memory of %{value.name} is too small{_amounts(state, type, extent)}",
             hint="allocate a buffer instead",
         )
+
+
+def _has_layout(source: ValueType, type: TensorType) -> bool:
+    assert isinstance(source, TensorType)
+    layout = source.dtype, source.size, source.stride, source.offset
+    return layout == (type.dtype, type.size, type.stride, type.offset)
 
 
 def _amounts(state: State, type: TensorType, extent: TensorType) -> str:

@@ -143,8 +143,21 @@ def _check_all(state: LineChecks) -> None:
 
 def _define_input(state: State, item: wir.Input) -> None:
     """Define an input; its type is checked when the symbols are known."""
+    if item.donated and isinstance(item.type, wir.TensorType) and not item.mutated:
+        storage = StorageFacts(extent=item.type, exact=True)
+        value = define(state, item.name, item.type, Role.OWNED, storage, TypeFacts())
+        storage.donated = None if wir.is_dense(item.type) else value
+        return
     role = Role.SCALAR if isinstance(item.type, wir.ScalarType) else Role.INPUT
     value = _define_lent(state, item, role, TypeFacts())
+    if item.donated:
+        why = "mutated, which the caller sees" if item.mutated else "not a tensor"
+        state.report_value(
+            value,
+            Code.INVALID_DONATION,
+            f"%{item.name} cannot be donated: it is {why}",
+            hint="a donated input is a tensor that the caller does not use again",
+        )
     if isinstance(item.type, wir.PoolType | wir.EventType):
         report_resource(state, value, "an input")
 

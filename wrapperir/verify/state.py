@@ -53,9 +53,10 @@ class StorageFacts:
     least number of bytes is.  ``written`` says that some bytes may have been written, or
     that there are none; ``unwritten`` then has the ranges of bytes that nothing wrote, and
     is ``None`` where any byte may have been written.  ``certain`` is false where the memory
-    is perhaps that of another value too.  ``pool`` says what lives in it, where it is a
-    pool, and ``placement`` where in a pool it is itself.  ``workspace`` is how its bytes
-    began, where it was allocated or placed as a workspace.
+    is perhaps that of another value too.  ``donated`` is the donated input whose layout a
+    reuse must keep, as the bytes between its elements are not its own.  ``pool`` says what
+    lives in it, where it is a pool, and ``placement`` where in a pool it is itself.
+    ``workspace`` is how its bytes began, where it was allocated or placed as a workspace.
     """
 
     lender: "ValueFacts | None" = None
@@ -65,6 +66,7 @@ class StorageFacts:
     written: bool = True
     unwritten: RangeMap[None] | None = None
     certain: bool = True
+    donated: "ValueFacts | None" = None
     pool: "PoolContents | None" = None
     placement: "Placement | None" = None
     workspace: wir.ZeroMode | None = None

@@ -59,11 +59,17 @@ class _NamedBytes:
 
 
 class _View:
-    """The address, layout and known storages of a value when it was last seen."""
+    """The address, layout and known storages of a value when it was last seen.
+
+    ``dense`` are the bytes that a tensor fills; none if it leaves some of them out.
+    """
 
     def __init__(self, tensor: torch.Tensor | None, *storages: _NamedBytes) -> None:
         self.storages = storages
         self.seen = () if tensor is None else _layout(tensor)
+        begin, end = (0, 0) if tensor is None else _span(tensor)
+        fills = tensor is not None and end - begin == tensor.numel() * tensor.itemsize
+        self.dense = (begin, end) if fills else (0, 0)
 
 
 class Memory:
@@ -86,6 +92,14 @@ class Memory:
                 storage.escaped = True  # the caller may hold it
                 self._allocated[storage.memory.identity] = storage
         self.given(name, value)
+
+    def donated(self, name: str, place: LinePlace) -> None:
+        """Check that a dense input, which was entered, shares no memory with another."""
+        begin, end = self._views[name].dense
+        for other, seen in self._views.items():
+            first, last = seen.dense
+            if other != name and first < end and begin < last:
+                raise MemoryPlanError(name, place, f"shares the memory of %{other}")
 
     def given(self, name: str, value: object) -> None:
         """Record the value that an operator or block returned."""

@@ -39,10 +39,15 @@ def build_program(wrapper: "CaptureWrapper") -> Lowered:
     scope = BlockScope(session, graph, nested=False)
     types: dict[str, wir.ValueType] = {}
     places = input_places(graph)
-    for name in graph.graph_input_names:
+    donated: set[str] = set()
+    for index, name in enumerate(graph.graph_input_names):
         offset = places[name].offset if name in places else 0
         types[name] = _input_type(graph.graph_inputs[name], offset)
-        scope.borrow(name, types[name], freeable=True)
+        if index in (session.donated or ()) and _may_own(graph, name, types[name]):
+            donated.add(name)
+            scope.own(name, types[name])
+        else:
+            scope.borrow(name, types[name], freeable=True)
     _borrow_constants(scope)
     symbols = _input_symbols(scope, graph.graph_inputs) + place_symbols(scope, places)
     lower_lines(scope, wrapper.lines)
@@ -55,7 +60,9 @@ def build_program(wrapper: "CaptureWrapper") -> Lowered:
     mutated = scope.mutated | session.mutated | set(graph.mutated_inputs)
     program = wir.Program(
         inputs=tuple(
-            wir.Input(name=name, type=type, mutated=name in mutated)
+            wir.Input(
+                name=name, type=type, mutated=name in mutated, donated=name in donated
+            )
             for name, type in types.items()
         ),
         symbols=tuple(symbols),
@@ -72,6 +79,16 @@ def build_program(wrapper: "CaptureWrapper") -> Lowered:
     if config.nan_asserts:
         program = check_nans(program)
     return Lowered(program, session.constants)
+
+
+def _may_own(graph: Any, name: str, type: wir.ValueType) -> bool:
+    """Say whether a donated input is the program's: Inductor may write dense ones."""
+    known = graph.graph_inputs_original[name]
+    return (
+        isinstance(type, wir.TensorType)
+        and name not in graph.mutated_inputs
+        and wir.is_dense(type) is isinstance(known, ir.DonatedBuffer)
+    )
 
 
 def _finished_definitions(session: "Session") -> tuple[wir.DefinitionLine, ...]:

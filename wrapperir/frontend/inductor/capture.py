@@ -20,6 +20,7 @@ from torch.utils import _pytree as pytree
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.frontend import Lowered
 from wrapperir.frontend.inductor.cpu_triton import triton_for_cpu
+from wrapperir.frontend.inductor.donation import donated_inputs
 from wrapperir.frontend.inductor.session import Session
 from wrapperir.frontend.inductor.storage_offsets import offsets_from_the_storage
 from wrapperir.frontend.inductor.wrapper import CaptureFactory
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 FUNCTORCH: dict[str, Any] = {
     # Programs are made anew each time.
     "enable_autograd_cache": False,
-    # A backward is given saved tensors as inputs, and an input's memory is not for reuse.
-    "donated_buffer": False,
 }
 
 # Inductor's registry is one for the process: one capture at a time.
@@ -131,7 +130,11 @@ def compile_inner(
     # enters the scope by itself.
     backward = bool(kwargs.get("is_backward"))
     session = Session(lambda lowered: compile(lowered, backward), config.alignment_asserts)
-    with capturing(session), _diagnostics_unwrapped():
+    with contextlib.ExitStack() as stack:
+        if backward:
+            session.donated = stack.enter_context(donated_inputs(args[1]))
+        stack.enter_context(capturing(session))
+        stack.enter_context(_diagnostics_unwrapped())
         return compile_fx_inner(*args, **kwargs)
 
 

@@ -71,6 +71,11 @@ class BlockScope:
         if freeable:
             self.freeable.add(name)
 
+    def own(self, name: str, type: wir.ValueType) -> None:
+        """Add a donated input; its memory has contents."""
+        self.define(name, type)
+        self.written.add(name)
+
     def define(self, name: str, type: wir.ValueType) -> None:
         """Note that the line appended next or last defines a name."""
         self.types[name] = type

@@ -12,6 +12,7 @@ from torch._inductor.codegen.common import FileBackedGraphModule
 
 from wrapperir.frontend import Lowered
 from wrapperir.frontend.inductor import build
+from wrapperir.frontend.inductor.donation import keep_apart, retaining
 from wrapperir.frontend.inductor.multi_kernels import MultiKernels
 from wrapperir.frontend.provenance import NodeProvenance
 from wrapperir.ir import Access, DefinitionLine, Program
@@ -67,6 +68,8 @@ class Session:
 
     compile: "Callable[[Lowered], Loaded]"
     alignment_asserts: bool
+    donated: frozenset[int] | None = None
+    """Positions of the inputs that a backward is given for good; ``None`` in a forward."""
     definitions: dict[str, DefinitionLine] = field(factory=dict[str, DefinitionLine])
     subgraphs: "dict[str, tuple[list[Any], GraphLowering]]" = field(factory=dict[str, Any])
     """Lines of each subgraph that Inductor has generated, and their graph."""
@@ -92,4 +95,9 @@ class Session:
     def finish(self, wrapper: "CaptureWrapper") -> CapturedModule:
         """Build the program of the outermost graph and compile it."""
         lowered = build.build_program(wrapper)
-        return CapturedModule(lowered.program, self.compile(lowered))
+        program = lowered.program
+        if self.donated is None:
+            keep_apart(program)
+        loaded = self.compile(lowered)
+        donated = [i for i, given in enumerate(program.inputs) if given.donated]
+        return CapturedModule(program, retaining(loaded, donated) if donated else loaded)
