@@ -6,7 +6,6 @@ copy an operand first, or use another library, the operator is called instead.
 """
 
 import ctypes
-import math
 import platform
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -17,15 +16,13 @@ from attrs import frozen
 from wrapperir.emit import Fragment, fragment
 from wrapperir.ir import (
     DEFAULT_SPACE,
-    Argument,
-    BufferRef,
     DType,
-    ExternKernelLine,
     TensorType,
 )
 from wrapperir_cpp.context import Context
-from wrapperir_cpp.literals import format_float, format_int
+from wrapperir_cpp.literals import format_int
 from wrapperir_cpp.memory import tensor_pointer
+from wrapperir_cpp.products import MatrixProduct, format_scale
 
 MOST_WORK = 64**3
 """Multiplications of the largest product that is given to BLAS directly."""
@@ -182,85 +179,44 @@ def _exported() -> frozenset[str]:
     return frozenset(name for name in _FUNCTIONS.values() if hasattr(library, name))
 
 
-def emit_product(context: Context, line: ExternKernelLine) -> bool:
-    """Append a call of BLAS, and return whether the line is a small product of matrices."""
-    keywords = dict(line.keywords)
-    out = keywords.pop("out", None)
-    if line.result is not None or not isinstance(out, BufferRef):
-        return False
-    if line.operator == "aten.mm.out" and not keywords:
-        return _emit_gemm(context, out, line.arguments, 1, 0)
-    if line.operator == "aten.addmm.out" and keywords.keys() <= {"alpha", "beta"}:
-        source, *factors = line.arguments
-        scales = keywords.get("alpha", 1), keywords.get("beta", 1)
-        return _emit_gemm(context, out, factors, *scales, source)
-    return False
-
-
-def _emit_gemm(
-    context: Context,
-    out: BufferRef,
-    factors: Sequence[Argument],
-    alpha: Argument,
-    beta: Argument,
-    source: Argument = None,
-) -> bool:
-    names = [a.name for a in (out, *factors) if isinstance(a, BufferRef)]
-    if len(names) != 3 or not context.layouts.exact.issuperset(names):
+def emit_gemm(context: Context, product: MatrixProduct) -> bool:
+    """Append a call of BLAS, and return whether it is a small product on the CPU."""
+    names = [product.out, product.left, product.right]
+    if not context.layouts.exact.issuperset(names):
         return False
     types = [type for n in names if isinstance(type := context.facts.types[n], TensorType)]
-    product = plan_operands(types) if len(types) == 3 else None
-    if product is None:
-        return False
-    scales = _scale(alpha, types[0].dtype), _scale(beta, types[0].dtype)
-    if scales[0] is None or scales[1] is None:
+    planned = plan_operands(types) if len(types) == 3 else None
+    if planned is None:
         return False
     c_type = fragment(types[0].dtype.cpp_type)
     pointers = [tensor_pointer(context, name, c_type) for name in names]
-    if scales[1] != 0 and source != out:
-        copy = _format_copy(context, source, types[0], pointers[0])
+    if product.beta != 0 and product.source != product.out:
+        copy = _format_copy(context, product.source, types[0], pointers[0])
         if copy is None:
             return False
         context.writer.emit_line("{}", copy)
     _, left, right = pointers
-    first, second = (right, left) if product.is_swapped else (left, right)
-    sizes = (product.m, product.n, product.k, product.lda, product.ldb, product.ldc)
+    first, second = (right, left) if planned.is_swapped else (left, right)
+    sizes = (planned.m, planned.n, planned.k, planned.lda, planned.ldb, planned.ldc)
     m, n, k, lda, ldb, ldc = map(format_int, sizes)
     context.writer.emit_line(
         'op::gemm("{}", {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {});',
-        *(Fragment(product.transposed), m, n, k, _format_scale(scales[0])),
-        *(first, lda, second, ldb, _format_scale(scales[1]), pointers[0], ldc),
+        *(Fragment(planned.transposed), m, n, k, format_scale(product.alpha)),
+        *(first, lda, second, ldb, format_scale(product.beta), pointers[0], ldc),
     )
     return True
 
 
-def _scale(value: Argument, dtype: DType) -> float | None:
-    """Return a factor as BLAS takes it; ``None`` if ATen refuses it."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    if dtype is DType.F64:
-        return float(value) if abs(value) <= 2**53 or isinstance(value, float) else None
-    if isinstance(value, float) and not math.isfinite(value):
-        return value
-    single = ctypes.c_float(float(value)).value if abs(value) < 2**1000 else math.inf
-    return None if math.isinf(single) else float(value)
-
-
-def _format_scale(scale: float) -> Fragment:
-    is_short = (scale.is_integer() and 0 < abs(scale) < 1000) or repr(scale) == "0.0"
-    return format_int(int(scale)) if is_short else format_float(scale)
-
-
 def _format_copy(
-    context: Context, source: Argument, out: TensorType, pointer: Fragment
+    context: Context, name: str | None, out: TensorType, pointer: Fragment
 ) -> Fragment | None:
     """Return the copy of a matrix, row or column to ``out``, with broadcasting.
 
     ``None`` if the shapes, element types or layouts do not allow it.
     """
-    if not isinstance(source, BufferRef) or source.name not in context.layouts.exact:
+    if name is None or name not in context.layouts.exact:
         return None
-    type = context.facts.types[source.name]
+    type = context.facts.types[name]
     if not isinstance(type, TensorType) or type.dtype is not out.dtype:
         return None
     matrix, dims = matrix_of(out), len(type.size)
@@ -273,7 +229,7 @@ def _format_copy(
     if any(n not in (1, wanted) for n, wanted in zip(sizes, extents, strict=True)):
         return None
     steps = [0 if n == 1 else stride for n, stride in zip(sizes, strides, strict=True)]
-    begin = tensor_pointer(context, source.name, fragment(type.dtype.cpp_type))
+    begin = tensor_pointer(context, name, fragment(type.dtype.cpp_type))
     return fragment(
         "op::copy_matrix({}, {}, {}, {}, {}, {}, {}, {});",
         *(pointer, format_int(matrix.row_stride), format_int(matrix.column_stride)),

@@ -107,6 +107,9 @@ class Context(Emission):
         layouts: Layouts of tensors that are certain.
         arguments: Facts that all calls of a kernel share, for each of its arguments.
         arena: Places of storages that are known before the run.
+        checked: Tensors whose sizes and strides the lines so far have compared with their
+            types'.
+        product_states: Members for cuBLAS, by the devices that multiply matrices.
     """
 
     def __init__(self, program: Program, tables: Sequence[DeviceTable]) -> None:
@@ -124,6 +127,7 @@ class Context(Emission):
         self.module = module = CppModule(reserved)
         self.writer = source_writer()
         self.defined_symbols: set[str] = set()
+        self.checked: set[str] = set()
         self.call = CallMembers()
         for item in program.inputs:
             _ = module.values[item.name]  # inputs keep their names, symbols may differ
@@ -138,6 +142,15 @@ class Context(Emission):
             device: module.names.claim(f"{device.kind}_{device.index or 0}")
             for device in self.devices.devices
         }
+        self.product_states = {
+            device: module.names.claim(f"{name}_products")
+            for device, name in self.device_names.items()
+            if device in self.devices.products
+        }
+
+    def has_exact_layout(self, name: str) -> bool:
+        """Say whether a tensor is certain to have the sizes and strides of its type."""
+        return name in self.layouts.exact or name in self.checked
 
     def line_number(self) -> Fragment:
         """Return the index of the top-level line that is being emitted; -1 before any."""

@@ -52,14 +52,15 @@ CUDA_TABLE = DeviceTable(
     kind="cuda",
     enumerator="cuda",
     functions="cuda_functions",
-    headers=("cuda.h",),
+    headers=("cuda.h", "cuda_products.h"),
     files=runtime_files(
         *("cuda.h", "cuda_driver.h", "cuda.cpp", "triton_launch.cpp"),
+        *("cublas.h", "cuda_products.h", "cuda_products.cpp"),
     ),
     libraries=("libtorch_cuda.so", "libc10_cuda.so"),
     reserved=frozenset(
         {
-            *("Grid", "TritonKernel", "cuda_functions"),
+            *("Grid", "Operand", "Products", "TritonKernel", "cuda_functions", "multiply"),
             *("bfloat16_bits", "describe", "half_bits", "launch", "narrow"),
         }
     ),

@@ -133,6 +133,8 @@ class CppLines(wir.LineVisitor[None]):
         emit_view_check(self.context, source, type)
         own = result in self.context.layouts.apart
         self.context.values.add_view(result, source, type, own=own)
+        if source in self.context.checked and result not in self.context.layouts.changed:
+            self.context.checked.add(result)
         self._remark(result, how, source, type)
         make_changed(self.context, result)
 
@@ -186,6 +188,10 @@ class CppLines(wir.LineVisitor[None]):
             *(context.format_ints(line.stride), format_string(layout_subject(line))),
             context.line_number(),
         )
+        is_declared = (type.size, type.stride) == (line.size, line.stride)
+        may_change = line.buffer in context.layouts.changed
+        if is_declared and not may_change and len(context.values.scopes) == 1:
+            context.checked.add(line.buffer)
 
     def visit_assert_alignment(self, line: wir.AssertAlignmentLine) -> None:
         """Append a check of the address, unless it is known."""

@@ -1,6 +1,7 @@
 """Operator calls in C++: each in the first of four ways that can pass its arguments.
 
-1. A small product of matrices goes to BLAS (``blas``).
+1. A product of matrices goes to cuBLAS (``products``), a small one on the CPU to BLAS
+   (``blas``).
 2. PyTorch's C function for the operator is called, if it has one (``shims``).
 3. The operator is called by name, through PyTorch's stable C interface (``dispatcher``).
 4. Other operators are called through ``operators.so``, which is compiled with PyTorch's C++
@@ -12,6 +13,7 @@ from pathlib import Path
 from attrs import evolve
 
 from wrapperir.diagnostics import DiagnosticError
+from wrapperir.emit.arena import plain_device
 from wrapperir.ir import (
     BufferRef,
     ExternKernelLine,
@@ -21,7 +23,7 @@ from wrapperir.ir import (
 from wrapperir.ir.line_effects import uses
 from wrapperir.ir.mentions import type_symbols
 from wrapperir.operators import Schema
-from wrapperir_cpp.blas import emit_product
+from wrapperir_cpp.blas import emit_gemm
 from wrapperir_cpp.context import Context
 from wrapperir_cpp.dispatcher import format_dispatched_call, is_carried
 from wrapperir_cpp.layout import BRIDGE_SOURCE
@@ -34,13 +36,16 @@ from wrapperir_cpp.operator_values import (
     called_schema,
     value_of,
 )
+from wrapperir_cpp.products import (
+    emit_cuda_product,
+    format_products,
+    parse_product,
+)
 from wrapperir_cpp.shims import find_shim, format_shim_call, writes_arguments
+from wrapperir_cpp.surveys import PRODUCTS
 from wrapperir_cpp.value_storage import leaves
 
 _BRIDGE = Path(__file__).with_name("runtime") / "bridge.cpp"
-
-
-_PRODUCTS = frozenset(f"aten.{name}.default" for name in ("mm", "addmm", "bmm", "baddbmm"))
 
 
 def emit_operator(context: Context, line: ExternKernelLine) -> None:
@@ -51,12 +56,26 @@ def emit_operator(context: Context, line: ExternKernelLine) -> None:
     """
     try:
         written = _with_out(context, line)
-        if not emit_product(context, written):
+        if not _emit_product(context, written):
             _emit_call(context, written)
+            if plain_device(line.device) in context.product_states:
+                context.writer.emit_line(
+                    "{}.forget();", format_products(context, line.device)
+                )
     except DiagnosticError as error:
         for diagnostic in error.diagnostics:
             context.report(diagnostic.message, line.operator)
         _define_result(context, line)
+
+
+def _emit_product(context: Context, line: ExternKernelLine) -> bool:
+    """Append a direct call of a BLAS, and return whether the line allows one."""
+    product = parse_product(context, line)
+    if product is None:
+        return False
+    if line.device.kind == "cuda":
+        return emit_cuda_product(context, line, product)
+    return emit_gemm(context, product)
 
 
 def _with_out(context: Context, line: ExternKernelLine) -> ExternKernelLine:
@@ -66,7 +85,7 @@ def _with_out(context: Context, line: ExternKernelLine) -> ExternKernelLine:
     """
     result, type = line.result, line.type
     if (
-        line.operator not in _PRODUCTS
+        line.operator.removesuffix(".default") not in PRODUCTS
         or result is None
         or not isinstance(type, TensorType)
         or (type.stride, type.offset) != (contiguous_stride(type.size), 0)

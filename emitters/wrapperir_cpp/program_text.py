@@ -111,7 +111,8 @@ def _emit_call(writer: SourceWriter, program: Program, context: Context) -> None
         ]
         numbers = [*call.numbers, *symbols]
         members = [
-            fragment("DeviceCall* {}", name) for name in context.device_names.values()
+            *(fragment("DeviceCall* {}", name) for name in context.device_names.values()),
+            *(fragment("Products {}", name) for name in context.product_states.values()),
         ]
         for number in (*members, *numbers):
             writer.emit_line("{};", number)

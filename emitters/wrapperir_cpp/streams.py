@@ -29,13 +29,13 @@ def format_stream(context: Context, line: KernelCallLine) -> list[Fragment]:
     if context.table_of(line.device) is None:
         return []
     call = fragment("*{}", format_device_call(context, line.device))
-    return [call, _number(context, line.device, line.stream)]
+    return [call, format_stream_number(context, line.device, line.stream)]
 
 
 def format_stream_handle(context: Context, device: Device, stream: int) -> Fragment:
     """Return a stream as the device's functions take it, a ``void*``."""
     call = format_device_call(context, device)
-    return fragment("{}->stream({})", call, _number(context, device, stream))
+    return fragment("{}->stream({})", call, format_stream_number(context, device, stream))
 
 
 def emit_plans(context: Context, writer: SourceWriter) -> None:
@@ -117,7 +117,7 @@ def on_stream(context: Context, device: Device, stream: int = 0) -> Generator[No
         writer.emit_line(
             "OnStream on(*{}, {}, {});",
             format_device_call(context, device),
-            _number(context, device, stream),
+            format_stream_number(context, device, stream),
             context.line_number(),
         )
         yield
@@ -138,7 +138,7 @@ def emit_record(context: Context, line: RecordEventLine) -> None:
     if line.result not in context.devices.events:
         return
     device, number = context.devices.events[line.result]
-    stream = _number(context, line.device, line.stream)
+    stream = format_stream_number(context, line.device, line.stream)
     _emit(context, device, "record", format_int(number), stream, context.line_number())
 
 
@@ -147,13 +147,13 @@ def emit_wait(context: Context, line: WaitEventLine) -> None:
     if line.event not in context.devices.events:
         return
     device, number = context.devices.events[line.event]
-    stream = _number(context, line.device, line.stream)
+    stream = format_stream_number(context, line.device, line.stream)
     recorded = fragment("*{}", format_device_call(context, device))
     parts = recorded, format_int(number), stream, context.line_number()
     _emit(context, line.device, "wait", *parts)
 
 
-def _number(context: Context, device: Device, stream: int) -> Fragment:
+def format_stream_number(context: Context, device: Device, stream: int) -> Fragment:
     """Return a stream's number in the emitted program."""
     return format_int(context.devices.streams[Stream(device, stream)] if stream else 0)
 

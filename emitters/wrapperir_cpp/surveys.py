@@ -25,6 +25,8 @@ from wrapperir.ir.storage_operators import may_keep, needs_own_tensors
 
 # Parts of names of operators whose results are not memory with sizes and strides.
 _SPECIAL = re.compile(r"sparse|mkldnn|nested|jagged|quant|_(coo|csr|csc|bsr|bsc)(_|\b)")
+PRODUCTS = frozenset(f"aten.{name}" for name in ("mm", "addmm", "bmm", "baddbmm"))
+"""Operators that multiply matrices, without their overloads."""
 _NEW = (Origin.ALLOCATED, Origin.PROGRAM, Origin.PLACED)
 _VIEWS = (Origin.VIEW, Origin.MOVED)
 
@@ -105,6 +107,7 @@ class DeviceSurvey:
         events: The device of each event, and its number, counted from 0 on each device.
         homes: The stream that first uses each allocation: PyTorch's allocator gives memory
             freed on a stream only to that stream again.
+        products: The CUDA devices that multiply matrices.
     """
 
     kinds: frozenset[str]
@@ -113,6 +116,7 @@ class DeviceSurvey:
     streams: Mapping[Stream, int]
     events: Mapping[str, tuple[Device, int]]
     homes: Mapping[str, Stream]
+    products: frozenset[Device]
 
     def stream_count(self, device: Device) -> int:
         """Return the number of side streams of a device."""
@@ -142,4 +146,13 @@ def survey_devices(facts: ProgramFacts, kinds: frozenset[str]) -> DeviceSurvey:
     homes = {name: next(iter(users)) for name, users in uses.users.items() if users}
     # Without side streams, events order nothing.
     made = events if streams else {}
-    return DeviceSurvey(kinds, frozenset(found), tuple(devices), streams, made, homes)
+    products = frozenset(
+        plain_device(line.device)
+        for line in walk_lines(facts.program.lines)
+        if isinstance(line, ExternKernelLine)
+        and line.device.kind == "cuda"
+        and line.operator.rpartition(".")[0] in PRODUCTS
+    )
+    return DeviceSurvey(
+        kinds, frozenset(found), tuple(devices), streams, made, homes, products
+    )

@@ -32,13 +32,18 @@ float device_time = 0;
 std::map<void*, float> recorded;
 bool is_captured = false;
 std::string shown_sizes;  // of the parameters that the log is to show, in bytes
-thread_local void* current_stream = reinterpret_cast<void*>(0x70);
 thread_local void* current_context = nullptr;
 thread_local int current_device = 0;
 std::map<int, void*> streams;  // of devices that have one of their own
 std::map<void*, void*> contexts;  // of functions and modules
 int next_error = 0;
 void* const first_context = reinterpret_cast<void*>(0x80);
+
+}  // namespace
+
+// What fake_cublas.cpp shares.
+thread_local void* current_stream = reinterpret_cast<void*>(0x70);
+thread_local void* entered_stream = nullptr;  // of a stream guard
 
 __attribute__((format(printf, 1, 2))) void note(const char* format, ...) {
   char line[512];
@@ -51,6 +56,8 @@ __attribute__((format(printf, 1, 2))) void note(const char* format, ...) {
   text += "\n";
 }
 
+namespace {
+
 // Streams, events and modules have small numbers, in the order that they are made.
 void* make(char kind) {
   std::lock_guard<std::recursive_mutex> held(lock);
@@ -58,6 +65,8 @@ void* make(char kind) {
   numbers[made] = counts[kind]++;
   return made;
 }
+
+}  // namespace
 
 std::string name_of(void* stream) {
   if (stream == current_stream || stream == reinterpret_cast<void*>(0x70)) return "current";
@@ -68,6 +77,8 @@ std::string name_of(void* stream) {
   if (found == numbers.end()) return "other";
   return "side" + std::to_string(found->second);
 }
+
+namespace {
 
 int number_of(void* made) {
   std::lock_guard<std::recursive_mutex> held(lock);
@@ -385,11 +396,13 @@ EXPORT int aoti_torch_delete_cuda_guard(void*) {
 }
 EXPORT int aoti_torch_create_cuda_stream_guard(void* stream, int, void** guard) {
   note("enter %s", name_of(stream).c_str());
+  entered_stream = stream;
   *guard = stream;
   return 0;
 }
 EXPORT int aoti_torch_delete_cuda_stream_guard(void* guard) {
   note("leave %s", name_of(guard).c_str());
+  entered_stream = nullptr;
   return 0;
 }
 EXPORT int aoti_torch_get_current_cuda_stream(int device, void** stream) {

@@ -8,6 +8,8 @@ import ctypes
 import json
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -49,9 +51,12 @@ def answer(request: dict[str, Any], driver: ctypes.CDLL) -> dict[str, Any]:
         for seed, stream in request["calls"]:
             driver.fake_set_stream(stream)
             driver.fake_set_captured(seed in request.get("captured", ()))
-            mine = loaded(_inputs(program, seed, request))
+            with _settings(request.get("settings", {}).get(str(seed), {}), driver):
+                mine = loaded(_inputs(program, seed, request))
             logs.append(driver.fake_log().decode())
-            _compare(mine, interpreter.run(_inputs(program, seed, request)))
+            wanted = interpreter.run(_inputs(program, seed, request))
+            if not request.get("is_rounded"):
+                _compare(mine, wanted)
             _compare(tuple(constants[0].values()), tuple(constants[1].values()))
         _run_threads(request.get("threads", 0), loaded, program, request)
     except RuntimeError as error:
@@ -104,15 +109,47 @@ def _inputs(program: Any, seed: int, request: dict[str, Any]) -> list[Value]:
     inputs = example_inputs(program, seed)
     if seed in request.get("empty", ()):
         return [value[:0] if isinstance(value, torch.Tensor) else value for value in inputs]
-    if seed not in request.get("misaligned", ()):
-        return inputs
-    shifted: list[Value] = []
-    for value in inputs:
-        assert isinstance(value, torch.Tensor)
-        room = torch.empty(value.numel() + 1, dtype=value.dtype)
-        view = room[1:].as_strided(value.shape, value.stride())
-        shifted.append(view.copy_(value))
-    return shifted
+    step = 1 if seed in request.get("misaligned", ()) else 0
+    return [_placed(value, step) for value in inputs]
+
+
+def _placed(value: Value, step: int) -> Value:
+    """Return a copy of a tensor that begins ``step`` elements after a multiple of 512."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    given = torch.empty(0, dtype=value.dtype).set_(value.untyped_storage())
+    room = torch.empty(given.numel() + 512 + step, dtype=value.dtype)
+    first = -room.data_ptr() % 512 // value.itemsize + step
+    room[first : first + given.numel()] = given
+    return room.as_strided(value.shape, value.stride(), first + value.storage_offset())
+
+
+@contextmanager
+def _settings(settings: dict[str, Any], driver: ctypes.CDLL) -> Iterator[None]:
+    """Have other settings of products, of PyTorch or of the fake."""
+    backend: Any = torch.backends.cuda.matmul
+    before = {name: getattr(backend, name) for name in settings if name[0] == "a"}
+    for name, value in settings.items():
+        match name:
+            case "deterministic":
+                torch.use_deterministic_algorithms(value)
+            case "tuned":
+                driver.fake_tune_products(value)
+            case "has_algorithms":
+                driver.fake_have_algorithms(value)
+            case "status":
+                driver.fake_fail_products(value)
+            case _:
+                setattr(backend, name, value)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(False)
+        driver.fake_tune_products(False)
+        driver.fake_have_algorithms(True)
+        driver.fake_fail_products(0)
+        for name, value in before.items():
+            setattr(backend, name, value)
 
 
 def _compare(mine: tuple[Value, ...], wanted: tuple[Value, ...]) -> None:

@@ -62,7 +62,8 @@ def driver_environment(folder: Path) -> dict[str, str]:
     flags = ["-std=c++17", "-O1", "-fPIC", "-shared", "-Wl,-soname,libcuda.so.1"]
     operators = folder / "operators.cpp"
     operators.write_text(format_operators())
-    sources = [str(Path(__file__).with_name("fake_cuda.cpp")), str(operators)]
+    fakes = (Path(__file__).with_name(f"fake_{name}.cpp") for name in ("cuda", "cublas"))
+    sources = [*map(str, fakes), str(operators)]
     find_compiler().run(
         [*flags, *sources, "-o", str(library), "-ldl"], folder, "the driver"
     )
