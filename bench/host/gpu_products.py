@@ -41,8 +41,8 @@ typedef const void* In;
 extern "C" {
 int torch_get_current_cuda_blas_handle(void**);
 int cublasGemmEx(
-    void*, int, int, int, int, int, In, In, int, int, In, int, int, In, void*, int, int, int,
-    int);
+    void*, int, int, int, int, int, In, In, int, int, In, int, int, In, void*, int, int,
+    int, int);
 int cublasLtMatmulDescCreate(void**, int, int);
 int cublasLtMatmulDescSetAttribute(void*, int, In, size_t);
 int cublasLtMatrixLayoutCreate(void**, int, uint64_t, uint64_t, int64_t);
@@ -84,8 +84,8 @@ int biased_often(
       handle, what, layout, layout, layout, layout, preferred, 1, found, &count);
   for (int i = 0; i < times && !error; ++i)
     error = cublasLtMatmul(
-        handle, what, &one, a, layout, b, layout, &zero, c, layout, c, layout, found, memory,
-        bytes, stream);
+        handle, what, &one, a, layout, b, layout, &zero, c, layout, c, layout, found,
+        memory, bytes, stream);
   return error;
 }
 
@@ -148,8 +148,8 @@ def emitted_loop(operator: str, x: torch.Tensor, bias: torch.Tensor, out: Any) -
         operands.insert(0, row)
     line = wir.ExternKernelLine(
         operator=f"aten.{operator}.out",
-        arguments=tuple(operand.ref for operand in operands),
-        keywords=(("out", result.ref),),
+        arguments=tuple(wir.BufferRef(operand.name) for operand in operands),
+        keywords=(("out", wir.BufferRef(result.name)),),
         writes=(result.name,),
         device=CUDA,
     )

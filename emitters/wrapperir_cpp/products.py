@@ -37,8 +37,8 @@ class MatrixProduct:
     left: str
     right: str
     source: str | None = None
-    alpha: float = 1
-    beta: float = 0
+    alpha: float = 1.0
+    beta: float = 0.0
 
     @property
     def names(self) -> list[str]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.cpp_emitter.operator_calls import DTYPES
 from wrapperir.emit import Loaded
-from wrapperir.ir import Device, ExternKernelLine, tensor
+from wrapperir.ir import BufferRef, Device, ExternKernelLine, tensor
 from wrapperir.ir.builder import NamedValue, ProgramBuilder
 from wrapperir_cpp.emitter import CppEmitter
 from wrapperir_cpp.layout import PROGRAM
@@ -79,8 +79,8 @@ def product_line(
 ) -> ExternKernelLine:
     return ExternKernelLine(
         operator=f"aten.{operator}.out",
-        arguments=tuple(value.ref for value in operands),
-        keywords=(*keywords, ("out", out.ref)),
+        arguments=tuple(BufferRef(value.name) for value in operands),
+        keywords=(*keywords, ("out", BufferRef(out.name))),
         writes=(out.name,),
         device=Device("cuda", 0),
         stream=stream,
