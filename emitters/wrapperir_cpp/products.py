@@ -60,7 +60,8 @@ def parse_product(context: Context, line: ExternKernelLine) -> MatrixProduct | N
         return None
     dtype = context.facts.tensor_type(out.name).dtype
     if len(tensors) == 2 and not keywords:
-        return MatrixProduct(out.name, *tensors)
+        left, right = tensors
+        return MatrixProduct(out.name, left, right)
     if len(tensors) != 3 or not keywords.keys() <= {"alpha", "beta"}:
         return None
     alpha = _scale(keywords.get("alpha", 1), dtype)

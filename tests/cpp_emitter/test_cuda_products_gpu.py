@@ -26,20 +26,20 @@ Scales = tuple[float, float]
 
 
 def drawn(
-    draw: st.DrawFn, sizes: Sequence[int], dtype: torch.dtype, *, may_overlap: bool
+    data: st.DataObject, sizes: Sequence[int], dtype: torch.dtype, *, may_overlap: bool
 ) -> torch.Tensor:
     """A matrix, or a batch of matrices, of random numbers in one of many layouts."""
     *batch, rows, columns = sizes
-    gap = draw(st.sampled_from([0, 0, 8, 3]))
-    layouts = [(columns + gap, 1), (1, rows + gap)]
+    gap = data.draw(st.sampled_from([0, 0, 8, 3]))
+    layouts: list[tuple[int, ...]] = [(columns + gap, 1), (1, rows + gap)]
     if may_overlap:
         layouts += [(2 * columns, 2), (0, 1)]
-    steps = draw(st.sampled_from(layouts))
+    steps = data.draw(st.sampled_from(layouts))
     extent = (max(rows, 1) + gap) * (max(columns, 1) + gap) * 2
     if batch:
-        outer = draw(st.sampled_from([extent, 0] if may_overlap else [extent]))
+        outer = data.draw(st.sampled_from([extent, 0] if may_overlap else [extent]))
         steps = (outer, *steps)
-    first = draw(st.sampled_from([0, 0, 0, 8, 1]))
+    first = data.draw(st.sampled_from([0, 0, 0, 8, 1]))
     count = first + extent * (batch[0] + 1 if batch else 1)
     made = torch.randn(count, device="cuda").to(dtype)
     return made.as_strided(tuple(sizes), steps, first)
@@ -130,13 +130,13 @@ def check(
 def test_matrices(data: st.DataObject) -> None:
     m, n, k = (data.draw(SIZES) for _ in range(3))
     dtype = data.draw(st.sampled_from(KINDS))
-    left = drawn(data.draw, (m, k), dtype, may_overlap=True)
-    right = drawn(data.draw, (k, n), dtype, may_overlap=True)
-    out = drawn(data.draw, (m, n), dtype, may_overlap=False)
+    left = drawn(data, (m, k), dtype, may_overlap=True)
+    right = drawn(data, (k, n), dtype, may_overlap=True)
+    out = drawn(data, (m, n), dtype, may_overlap=False)
     check("mm", out, (left, right), None)
     wide = data.draw(st.booleans())
     bias = (
-        drawn(data.draw, (m, n), dtype, may_overlap=True)
+        drawn(data, (m, n), dtype, may_overlap=True)
         if wide
         else torch.randn(data.draw(st.sampled_from([(n,), (1, n), (m, 1)])), device="cuda")
     ).to(dtype)
@@ -159,11 +159,11 @@ def test_batches(data: st.DataObject) -> None:
     m, n, k = (data.draw(SIZES) for _ in range(3))
     count = data.draw(st.sampled_from([1, 2, 12]))
     dtype = data.draw(st.sampled_from(KINDS))
-    left = drawn(data.draw, (count, m, k), dtype, may_overlap=True)
-    right = drawn(data.draw, (count, k, n), dtype, may_overlap=True)
-    out = drawn(data.draw, (count, m, n), dtype, may_overlap=False)
+    left = drawn(data, (count, m, k), dtype, may_overlap=True)
+    right = drawn(data, (count, k, n), dtype, may_overlap=True)
+    out = drawn(data, (count, m, n), dtype, may_overlap=False)
     check("bmm", out, (left, right), None)
-    added = drawn(data.draw, (count, m, n), dtype, may_overlap=True)
+    added = drawn(data, (count, m, n), dtype, may_overlap=True)
     check("baddbmm", out, (added, left, right), data.draw(SCALES))
 
 
