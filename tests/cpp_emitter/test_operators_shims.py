@@ -94,7 +94,7 @@ def test_tensors_on_gpus_are_given_to_the_functions_for_those() -> None:
         program @main(%x: f32[4, 4]@cuda:0, %y: f32[]) {
           %a = extern_kernel aten.cumsum.default(%x, 0) @cuda:0 : f32[4, 4]@cuda:0
           %b = extern_kernel aten.mul.Tensor(%x, %y) @cuda:0 : f32[4, 4]@cuda:0
-          %c = extern_kernel aten.mm.default(%x, %x) @cuda:0 : f32[4, 4]@cuda:0
+          %c = extern_kernel aten.mm.default(%a, %x) @cuda:0 : f32[4, 4]@cuda:0
           return %a, %b, %c
         }
         """
