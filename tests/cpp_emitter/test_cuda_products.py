@@ -132,7 +132,6 @@ def test_an_algorithm_is_chosen_once(fake_gpu: FakeGpu) -> None:
 ADDED = {
     "scaled": (("2, 4", "2, 4", "2, 3", "3, 4"), ", beta = 2", "times 1 plus 2"),
     "a matrix": (("2, 4", "2, 4", "2, 3", "3, 4"), "", "times 1 plus 1"),
-    "one row": (("1, 4", "4", "1, 3", "3, 4"), "", "times 1 plus 1"),
 }
 
 
@@ -177,6 +176,7 @@ COPIED = {
     "a row as a matrix": ("addmm", ("2, 4", "1, 4", "2, 3", "3, 4"), ""),
     "a column": ("addmm", ("2, 4", "2, 1", "2, 3", "3, 4"), ""),
     "a scaled row": ("addmm", ("2, 4", "4", "2, 3", "3, 4"), ", beta = 2"),
+    "added to one row": ("addmm", ("1, 4", "4", "1, 3", "3, 4"), ""),
     "one term": ("addmm", ("2, 4", "4", "2, 1", "1, 4"), ""),
     "a result in columns": ("addmm", ("2, 4; stride 1, 2", "4", "2, 3", "3, 4"), ""),
     "a broadcast batch": ("baddbmm", ("5, 2, 4", "1, 2, 4", "5, 2, 3", "5, 3, 4"), ""),

@@ -171,12 +171,8 @@ Adding adding_of(
   if (out.sizes.count == 3)
     return has_same_layout(source, out) ? Adding::by_copy : Adding::by_pytorch;
   const int64_t rows = out.sizes.data[0], columns = out.sizes.data[1];
-  const int64_t rank = source.sizes.count;
-  const bool is_row = rank > 0 && source.sizes.data[rank - 1] == columns &&
-      (rank == 1 || (rank == 2 && source.sizes.data[0] == 1));
-  if (rows == 1) return is_row ? Adding::by_copy : Adding::by_pytorch;
-  if (columns == 1 || left.sizes.data[1] == 1) return Adding::by_pytorch;
-  if (rank == 1 && is_row && beta == 1) {
+  if (rows == 1 || columns == 1 || left.sizes.data[1] == 1) return Adding::by_pytorch;
+  if (source.sizes.count == 1 && source.sizes.data[0] == columns && beta == 1) {
     static const char* const set = getenv("DISABLE_ADDMM_CUDA_LT");
     const bool is_disabled = set && strcmp(set, "1") == 0;
     return is_disabled ? Adding::by_pytorch : Adding::in_epilogue;
