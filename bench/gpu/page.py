@@ -126,6 +126,11 @@ SECTIONS = {
 
 `python -m bench.host.gpu_launch`: microseconds of the host for a launch of an empty kernel.
 """,
+    "host.gpu_products": """
+## Products
+
+`python -m bench.host.gpu_products`: microseconds of the host for a small matrix product.
+""",
 }
 """Benches in processes of their own, whose output is a section of the page."""
 
