@@ -22,7 +22,8 @@ class BackendOptions:
     """The options of ``torch.compile(..., options={...})``.
 
     ``passes`` run in this order on each program; ``None`` stands for the passes that plan
-    its memory with lines that the emitter supports.  In ``dump_dir``, each program and its
+    its memory with lines that the emitter supports.  With ``graphs``, ``capture_graphs`` is
+    one of them, or runs before those that are named.  In ``dump_dir``, each program and its
     emitted files are written to a folder of their own.  With ``check_memory``,
     emitted code checks its memory as it runs.  ``compile_graph`` compiles the graph that
     the emitter builds of each program.
@@ -30,6 +31,7 @@ class BackendOptions:
 
     emitter: str | Emitter = "python"
     passes: tuple[str, ...] | None = None
+    graphs: bool = False
     dump_dir: Path | None = None
     check_memory: bool = False
     compile_graph: GraphCompiler | None = None
@@ -42,21 +44,40 @@ def wrapperir_backend(
     graph: "torch.fx.GraphModule",
     example_inputs: Sequence[Any],
     *,
+    mode: str | None = None,
     options: Mapping[str, object] | None = None,
 ) -> Callable[..., Any]:
     """Compile a graph that Dynamo traced, through a verified program.
 
+    ``mode`` is a mode of ``torch.compile``: ``"reduce-overhead"`` is the option ``graphs``.
+
     Raises:
-        DiagnosticError: WIR660 or WIR661 for the options; the first operation that the
+        DiagnosticError: WIR660 or WIR661 for the options or the mode; the first operation that the
             program cannot express; or all errors of the verifier.
     """
-    chosen = read_options({} if options is None else options)
+    chosen = read_options({**_options_of(mode), **(options or {})})
     from wrapperir.frontend.inductor import compile_graph
 
     def compile(lowered: "Lowered", backward: bool) -> "Loaded":
         return compile_lowered(lowered, chosen, "backward" if backward else "forward")
 
     return compile_graph(graph, example_inputs, compile)
+
+
+def _options_of(mode: str | None) -> Mapping[str, object]:
+    """Return the options that a mode of ``torch.compile`` stands for.
+
+    Raises:
+        DiagnosticError: WIR661, this backend does not have the mode.
+    """
+    if mode in (None, "default"):
+        return {}
+    if mode == "reduce-overhead":
+        return {"graphs": True}
+    raise Code.INVALID_OPTION.error(
+        f"backend wrapperir has no mode {mode!r}",
+        hint="the modes are default and reduce-overhead",
+    )
 
 
 def read_options(options: Mapping[str, object]) -> BackendOptions:
@@ -84,6 +105,9 @@ def read_options(options: Mapping[str, object]) -> BackendOptions:
     names = _strings(passes)
     if passes is not None and names is None:
         raise _mistyped("passes", "a sequence of names of passes", passes)
+    graphs = options.get("graphs", False)
+    if not isinstance(graphs, bool):
+        raise _mistyped("graphs", "true or false", graphs)
     dump_dir = options.get("dump_dir")
     if dump_dir is not None and not isinstance(dump_dir, str | os.PathLike):
         raise _mistyped("dump_dir", "a path", dump_dir)
@@ -97,6 +121,7 @@ def read_options(options: Mapping[str, object]) -> BackendOptions:
     return BackendOptions(
         emitter=emitter,
         passes=names,
+        graphs=graphs,
         dump_dir=None if dump_dir is None else Path(os.fspath(dump_dir)),
         check_memory=check_memory,
         compile_graph=cast(GraphCompiler | None, compile_graph),
@@ -127,14 +152,13 @@ def compile_lowered(lowered: "Lowered", options: BackendOptions, role: str) -> "
     """
     from wrapperir.emit import compile_program
     from wrapperir.emit.pipeline import find_emitter
-    from wrapperir.passes import memory_passes
 
     emitter = options.emitter
     chosen = find_emitter(emitter) if isinstance(emitter, str) else emitter
     chosen = chosen.trusting_inputs()  # the guards of torch.compile check them
     if options.compile_graph is not None:
         chosen = chosen.compiling_graphs(options.compile_graph)
-    passes = options.passes
+    passes = passes_to_run(options.passes, chosen, graphs=options.graphs)
     root = options.dump_dir
     try:
         folder = None if root is None else dump_folder(root, role)
@@ -145,11 +169,25 @@ def compile_lowered(lowered: "Lowered", options: BackendOptions, role: str) -> "
     return compile_program(
         lowered.program,
         emitter=chosen,
-        passes=memory_passes(chosen.support.lines) if passes is None else passes,
+        passes=passes,
         constants=lowered.constants,
         dump_dir=folder,
         check_memory=options.check_memory,
     )
+
+
+def passes_to_run(
+    named: tuple[str, ...] | None, emitter: Emitter, *, graphs: bool
+) -> tuple[str, ...]:
+    """Return the passes that are named, by default those that plan memory.
+
+    With ``graphs`` they capture graphs, if they do not do so already.
+    """
+    from wrapperir.passes import memory_passes
+
+    if named is None:
+        return memory_passes(emitter.support.lines, graphs=graphs)
+    return ("capture_graphs", *named) if graphs and "capture_graphs" not in named else named
 
 
 def dump_folder(root: Path, role: str) -> Path:

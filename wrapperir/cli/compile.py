@@ -61,6 +61,12 @@ if TYPE_CHECKING:
 )
 @options.emitter_option("python", options.EMITTER)
 @options.pass_option
+@click.option(
+    "--graphs",
+    is_flag=True,
+    help="Have GPUs record the work of the program once and replay it: run capture_graphs,"
+    " and without --pass the passes that plan memory.",
+)
 @options.diagnostics_format_option
 @reporting
 def compile_command(
@@ -70,6 +76,7 @@ def compile_command(
     constants: str | None,
     emitter: str,
     passes: tuple[str, ...],
+    graphs: bool,
     form: Literal["text", "json"],
 ) -> None:
     """Compile TARGET and write programs, constants and emitted code to a directory.
@@ -85,11 +92,14 @@ def compile_command(
     This executes code: the file and the function or module in it; of a program, what
     building its kernels executes.
     """
+    from wrapperir.backend import passes_to_run
     from wrapperir.emit.pipeline import find_emitter, prepare_program
     from wrapperir.passes import run_passes
     from wrapperir.report import counted
 
     chosen = find_emitter(emitter)
+    if graphs:
+        passes = passes_to_run(passes or None, chosen, graphs=True)
     run_passes(Program(), passes)  # refuses a name that is not a pass
     with stage("loading torch ..."):
         from wrapperir.cli.lowering import (

@@ -7,7 +7,7 @@ import click
 from wrapperir import __version__
 
 _MODULES = {
-    **dict.fromkeys(("compile", "memory", "run", "tune")),
+    **dict.fromkeys(("compile", "graphs", "memory", "run", "tune")),
     **dict.fromkeys(("emit", "opt", "package", "plugins", "print", "verify"), "programs"),
 }
 """The module of each subcommand, ``None`` for a module of the same name."""

@@ -41,7 +41,8 @@ def compile_program(
     """Return a callable that runs ``program``; kernels are compiled and code executed.
 
     ``constants`` maps each constant's key to its tensor.  With ``dump_dir``, the text
-    ``program.wir`` (after the passes) and the artifact ``<emitter>/`` are written there.
+    ``program.wir`` (after the passes), the report ``graphs.txt`` of ``capture_graphs`` and
+    the artifact ``<emitter>/`` are written there.
     With ``check_memory``, the emitted code checks its memory as it runs: a difference from
     the program is raised as WIR842.
 
@@ -54,7 +55,7 @@ def compile_program(
     chosen = find_emitter(emitter) if isinstance(emitter, str) else emitter
     if check_memory:
         chosen = chosen.checking_memory()
-    prepared = prepare_program(program, passes)
+    prepared = prepare_program(program, passes, dump_dir)
     artifact = emit_program(prepared, chosen)
     if dump_dir is not None:
         from wrapperir.text import format_program
@@ -76,18 +77,29 @@ def find_emitter(name: str) -> Emitter:
     return plugin_manager().emitter(name)
 
 
-def prepare_program(program: Program, passes: Sequence[str]) -> Program:
+def prepare_program(
+    program: Program, passes: Sequence[str], dump_dir: Path | None = None
+) -> Program:
     """Verify the program, run the named passes, and verify the result.
+
+    The report of ``capture_graphs`` goes to the log, and to ``graphs.txt`` in ``dump_dir``.
 
     Raises:
         DiagnosticError: all errors of the verifier, before or after the passes.
+        OSError: ``dump_dir`` cannot be written.
     """
-    from wrapperir.passes import run_passes
+    from wrapperir.emit.graph_report import log_capture, write_capture
+    from wrapperir.passes import CaptureReport, run_passes
     from wrapperir.verify import verify
+
+    def report(captured: CaptureReport) -> None:
+        log_capture(captured)
+        if dump_dir is not None:
+            write_capture(captured, dump_dir)
 
     _raise_errors(verify(program))
     if passes:
-        program = run_passes(program, passes)
+        program = run_passes(program, passes, report)
         _raise_errors(verify(program, is_well_formed=True))
     return program
 

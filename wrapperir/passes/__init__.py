@@ -10,10 +10,18 @@ from wrapperir.ir import (
     AllocateLine,
     AllocatePoolLine,
     BodyLine,
+    GraphRegionLine,
     Line,
     PlaceLine,
     Program,
     ReuseLine,
+)
+from wrapperir.passes.capture_graphs import (
+    Captured,
+    CapturedRegion,
+    CaptureReport,
+    capture_graphs,
+    capture_regions,
 )
 from wrapperir.passes.check_nans import check_nans
 from wrapperir.passes.free_early import free_early
@@ -30,7 +38,12 @@ from wrapperir.passes.use_out_variants import use_out_variants
 __all__ = [
     "MEMORY_PASSES",
     "PASSES",
+    "CaptureReport",
+    "Captured",
+    "CapturedRegion",
     "Pass",
+    "capture_graphs",
+    "capture_regions",
     "check_nans",
     "free_early",
     "insert_frees",
@@ -51,6 +64,7 @@ Pass: TypeAlias = Callable[[Program], Program]
 
 PASSES: Mapping[str, Pass] = MappingProxyType(
     {
+        "capture_graphs": capture_graphs,
         "check_nans": check_nans,
         "free_early": free_early,
         "insert_frees": insert_frees,
@@ -80,6 +94,7 @@ MEMORY_PASSES = (
 _MAKES: Mapping[str, tuple[type[BodyLine], ...]] = MappingProxyType(
     {
         "use_out_variants": (AllocateLine,),
+        "capture_graphs": (GraphRegionLine,),
         "update_in_place": (ReuseLine,),
         "plan_memory": (AllocatePoolLine, PlaceLine),
         "reuse_buffers": (ReuseLine,),
@@ -87,17 +102,30 @@ _MAKES: Mapping[str, tuple[type[BodyLine], ...]] = MappingProxyType(
 )
 
 
-def memory_passes(supported: Collection[type[Line]]) -> tuple[str, ...]:
-    """Return the memory passes that make only lines of these kinds, in order."""
+def memory_passes(
+    supported: Collection[type[Line]], *, graphs: bool = False
+) -> tuple[str, ...]:
+    """Return the memory passes that make only lines of these kinds, in order.
+
+    With ``graphs``, ``capture_graphs`` comes before the pools: a region needs the frees and
+    the buffers that the first passes add, and has pools of its own.
+    """
+    names = list(MEMORY_PASSES)
+    if graphs:
+        names.insert(names.index("plan_memory"), "capture_graphs")
     return tuple(
-        name
-        for name in MEMORY_PASSES
-        if all(line in supported for line in _MAKES.get(name, ()))
+        name for name in names if all(line in supported for line in _MAKES.get(name, ()))
     )
 
 
-def run_passes(program: Program, names: Sequence[str]) -> Program:
+def run_passes(
+    program: Program,
+    names: Sequence[str],
+    on_capture: Callable[[CaptureReport], None] = lambda report: None,
+) -> Program:
     """Return the program after the passes of these names, in this order.
+
+    ``on_capture`` is given the report of each ``capture_graphs``.
 
     Raises:
         DiagnosticError: WIR740 for each name that is not a pass; then none has run.
@@ -106,7 +134,12 @@ def run_passes(program: Program, names: Sequence[str]) -> Program:
     if unknown:
         raise DiagnosticError(*(_unknown_pass(name) for name in unknown))
     for name in names:
-        program = PASSES[name](program)
+        if name == "capture_graphs":
+            captured = capture_regions(program)
+            on_capture(captured.report)
+            program = captured.program
+        else:
+            program = PASSES[name](program)
     return program
 
 

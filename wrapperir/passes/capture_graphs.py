@@ -1,0 +1,137 @@
+"""Cut a program into regions that a device records once and replays."""
+
+import itertools
+from collections.abc import Container, Mapping
+
+from attrs import evolve, frozen
+
+from wrapperir import ir as wir
+from wrapperir.ir.line_effects import value_names
+from wrapperir.passes.capture_survey import Outside, Reason, survey_lines
+from wrapperir.passes.region_builder import build_region
+from wrapperir.passes.replay_cost import LEAST_GAIN, replay_gain
+
+GRAPH_DEVICES = frozenset({"cuda"})
+"""The kinds of devices that can record and replay work."""
+
+
+@frozen
+class CapturedRegion:
+    """A graph region that a capture made.
+
+    ``first`` and ``last`` number its first and last call in the given program's lines.  A
+    region that the given program has is both.
+    """
+
+    line: wir.GraphRegionLine
+    first: int
+    last: int
+
+
+@frozen
+class CaptureReport:
+    """The regions that a program was cut into, and why other lines are in none.
+
+    ``outside`` has the numbers of these lines in the given ``program``, counted from 0.
+    Allocations, views and frees are not among them: they need no reason.
+    """
+
+    program: wir.Program
+    regions: tuple[CapturedRegion, ...]
+    outside: Mapping[int, Outside]
+
+
+@frozen
+class Captured:
+    """A program with graph regions, and the report of their capture."""
+
+    program: wir.Program
+    report: CaptureReport
+
+
+def capture_graphs(program: wir.Program) -> wir.Program:
+    """Return the program with its calls in graph regions where replay pays.
+
+    Before::
+
+        program @main(%x: f32[8, 8] on cuda) {
+          %a = allocate f32[8, 8] on cuda
+          extern_kernel aten.mm.out(%x, %x, out = %a) writes(%a) on cuda
+          %b = allocate f32[8, 8] on cuda
+          extern_kernel aten.relu.out(%a, out = %b) writes(%b) on cuda
+          free %a
+          %y = reinterpret %b as f32[64] on cuda
+          free %b
+          free %x
+          return %y
+        }
+
+    After::
+
+        program @main(%x: f32[8, 8] on cuda) {
+          return %x
+        }
+
+    A region holds consecutive calls on one stream, from the first to the last.  Buffers
+    that outlive it are allocated before it; operators' results that do are its results,
+    which a replay copies.  Frees, views and reuses of such buffers, and of operands, come
+    after it.  Outside are lines for which the host reads a value or has work to do, lines
+    with nested blocks, events, symbols, pools, and regions that save less than
+    :data:`~wrapperir.passes.replay_cost.LEAST_GAIN` microseconds.  Only devices that have
+    graphs get regions.
+    """
+    return capture_regions(program).program
+
+
+def capture_regions(
+    program: wir.Program,
+    devices: Container[str] | None = GRAPH_DEVICES,
+    least_gain: float = LEAST_GAIN,
+) -> Captured:
+    """Return the program with graph regions, and a report.
+
+    ``devices`` are the kinds of devices that may have regions; ``None`` is every kind.
+    Regions that save less than ``least_gain`` microseconds a replay are left out.  Linear
+    in the program.
+    """
+    survey = survey_lines(program, devices)
+    outside = dict(survey.outside)
+    names = wir.FreshNames(value_names(program))
+    regions: list[CapturedRegion] = []
+    for index, line in enumerate(program.lines):
+        if isinstance(line, wir.GraphRegionLine):
+            regions.append(CapturedRegion(line, index, index))
+            del outside[index]
+    taken = {region.line.name for region in regions}
+    free_names = (n for i in itertools.count() if (n := f"graph{i}") not in taken)
+    name = next(free_names)
+    constants = frozenset(constant.name for constant in program.constants)
+    lines: list[wir.BodyLine] = []
+    freed: set[str] = set()
+    end = 0
+    for run in survey.runs:
+        built = build_region(program.lines, run, survey, name, names, constants)
+        gain = replay_gain(built.line)
+        calls = [
+            index
+            for index in run
+            if survey.effects[index].launches and index not in survey.moved
+        ]
+        if gain < least_gain:
+            detail = f"replay of the calls around it would save {max(0.0, gain):.0f} µs"
+            outside.update(dict.fromkeys(calls, Outside(Reason.GAIN, detail)))
+            continue
+        regions.append(CapturedRegion(built.line, calls[0], calls[-1]))
+        lines += (*program.lines[end : run.start], *built.lines)
+        freed |= built.freed
+        end = run.stop
+        name = next(free_names)
+    lines += program.lines[end:]
+    kept = (
+        line
+        for line in lines
+        if not (isinstance(line, wir.FreeLine) and line.buffer in freed)
+    )
+    regions.sort(key=lambda region: region.first)
+    report = CaptureReport(program, tuple(regions), outside)
+    return Captured(evolve(program, lines=tuple(kept)), report)

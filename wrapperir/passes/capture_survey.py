@@ -1,0 +1,364 @@
+"""The runs of lines that graph regions may hold, and why other lines are outside them."""
+
+from collections import Counter
+from collections.abc import Container, Iterator
+from enum import StrEnum
+
+from attrs import define, field, frozen
+
+from wrapperir import ir as wir
+from wrapperir.ir.effects import Effects, Origin
+from wrapperir.ir.line_effects import LineEffects
+from wrapperir.ir.mentions import buffers_in, line_symbols, source_buffer, type_symbols
+from wrapperir.ir.recordable_operators import recording_obstacle
+from wrapperir.passes.replay_cost import OPERATOR_CALL, REPLAY, copy_cost
+
+
+class Reason(StrEnum):
+    """Why a line is outside of graph regions; the value is its name in reports."""
+
+    DEVICE = "device without graphs"
+    HOST_READ = "host read"
+    OPERATOR = "operator"
+    ARGUMENT = "argument"
+    RESULT = "result"
+    DATA = "number from data"
+    ADDRESS = "address"
+    BLOCKS = "nested blocks"
+    EVENT = "event"
+    POOL = "pool"
+    SYMBOL = "symbol"
+    GAIN = "no gain"
+
+
+_STAYING = frozenset({Reason.BLOCKS, Reason.EVENT, Reason.POOL})
+"""Reasons of lines that end a run, whatever they use."""
+
+
+@frozen
+class Outside:
+    """Why a line is outside: the reason, and what it is about the line."""
+
+    reason: Reason
+    detail: str
+
+
+@define
+class Survey:
+    """Facts about a program's own list of lines.
+
+    A line that no region may hold is moved before the region of the lines around it, if it
+    does not use what their calls before it write, and writes nothing that they use.
+
+    Attributes:
+        effects: The effects of each line.
+        types: The type of each value.
+        roots: For a view, or a name that was moved, the first name of its storage.
+        last: For each first name of a storage, the last line that uses any of its names
+            other than to free it; the number of lines for outputs.
+        outside: The lines that no region may hold, and why.
+        moved: Those that are moved before the region.
+        runs: Consecutive lines without others that are outside, whose work is on one
+            stream.
+    """
+
+    effects: list[Effects]
+    types: dict[str, wir.ValueType]
+    roots: dict[str, str] = field(factory=dict[str, str])
+    last: dict[str, int] = field(factory=dict[str, int])
+    outside: dict[int, Outside] = field(factory=dict[int, Outside])
+    moved: set[int] = field(factory=set[int])
+    runs: list[range] = field(factory=list[range])
+
+    def root(self, name: str) -> str:
+        """Return the first name of the storage of a name."""
+        return self.roots.get(name, name)
+
+
+def survey_lines(program: wir.Program, devices: Container[str] | None) -> Survey:
+    """Return the runs of a program's own lines; linear in the program.
+
+    ``devices`` are the kinds of devices that have graphs; ``None`` is every kind.
+    """
+    surveyor = _Surveyor(program, devices)
+    for index, line in enumerate(program.lines):
+        surveyor.take(index, line)
+    for output in program.outputs:
+        for name in buffers_in(output):
+            surveyor.use(name, len(program.lines))
+    surveyor.exclude_escaping()
+    surveyor.survey.runs = list(surveyor.runs())
+    return surveyor.survey
+
+
+@define
+class _Surveyor:
+    program: wir.Program
+    devices: Container[str] | None
+    survey: Survey = field(init=False)
+    described: frozenset[str] = field(init=False)
+    """Kernels that take a tensor behind a descriptor."""
+    inputs: frozenset[str] = field(init=False)
+    known: set[str] = field(factory=set[str])
+    from_data: set[str] = field(factory=set[str])
+    """Symbols whose values are read from data, and may differ in each call."""
+    elements: dict[str, list[wir.MultiOutputLine]] = field(
+        factory=dict[str, list[wir.MultiOutputLine]]
+    )
+    stream: wir.Stream | None = None
+    """The stream of the run's calls so far."""
+    touched: dict[str, bool] = field(factory=dict[str, bool])
+    """Whether the run's calls so far write each storage that they use."""
+
+    def __attrs_post_init__(self) -> None:
+        program = self.program
+        effects = LineEffects.of_program(program)
+        given = (*program.inputs, *program.constants)
+        self.inputs = frozenset(value.name for value in given)
+        self.survey = Survey(
+            effects=[effects.visit(line) for line in program.lines],
+            types={value.name: value.type for value in given},
+        )
+        self.described = _behind_descriptors(program)
+        for symbol in program.symbols:
+            self._define_symbol(symbol, on_entry=True)
+
+    def use(self, name: str, index: int) -> None:
+        """Note that a line uses a name other than to free it."""
+        self.survey.last[self.survey.root(name)] = index
+
+    def take(self, index: int, line: wir.BodyLine) -> None:
+        """Note what a line uses and defines, and whether no region may hold it."""
+        survey = self.survey
+        effects = survey.effects[index]
+        if effects.drops is None or effects.definitions:
+            for name in effects.uses:
+                self.use(name, index)
+        for made in effects.definitions:
+            survey.types[made.name] = made.type
+            if made.source is not None and made.origin in (Origin.VIEW, Origin.MOVED):
+                survey.roots[made.name] = survey.root(made.source)
+            elif made.origin is Origin.ELEMENT and made.source in self.touched:
+                self.touched[made.name] = True
+            self.use(made.name, index)
+        found = self._reason(line, effects)
+        if found is not None:
+            survey.outside[index] = found
+            self._move(index, found, effects)
+        elif effects.stream is not None:
+            self._touch(effects, effects.stream)
+        if isinstance(line, wir.MultiOutputLine):
+            self.elements.setdefault(line.source, []).append(line)
+        if isinstance(line, wir.SymbolDefinitionLine):
+            self._define_symbol(line, on_entry=False)
+
+    def _touch(self, effects: Effects, stream: wir.Stream) -> None:
+        """Note what a call of a run uses and writes."""
+        if stream != self.stream:
+            self.stream = stream
+            self.touched.clear()
+        for name in effects.uses:
+            self.touched.setdefault(self.survey.root(name), False)
+        for access in effects.accesses:
+            if access.writes:
+                self.touched[self.survey.root(access.name)] = True
+        for made in effects.definitions:
+            self.touched[made.name] = True
+
+    def _move(self, index: int, why: Outside, effects: Effects) -> None:
+        """Move a line that is outside before the run's calls; else the run ends here."""
+        survey = self.survey
+        roots = {survey.root(name) for name in effects.uses}
+        written = {survey.root(a.name) for a in effects.accesses if a.writes}
+        shared = roots & self.touched.keys()
+        if why.reason in _STAYING or any(
+            root not in self.inputs or self.touched[root] or root in written
+            for root in shared
+        ):
+            self.stream = None
+            self.touched.clear()
+            return
+        survey.moved.add(index)
+
+    def _define_symbol(self, line: wir.SymbolDefinitionLine, *, on_entry: bool) -> None:
+        source = line.source
+        read = source_buffer(source)
+        if read is None:
+            changes = not self.from_data.isdisjoint(line_symbols(line))
+        elif on_entry or self.survey.root(read) in self.inputs:
+            changes = isinstance(source, wir.ItemOf)
+        elif isinstance(source, wir.ItemOf | wir.ValueOf):
+            changes = True
+        else:
+            symbols = set(type_symbols(self.survey.types[read]))
+            changes = not symbols <= self.known or bool(symbols & self.from_data)
+        self.known.add(line.symbol)
+        if changes:
+            self.from_data.add(line.symbol)
+
+    def _reason(self, line: wir.BodyLine, effects: Effects) -> Outside | None:
+        """Return why no region may hold a line, whatever the lines around it are."""
+        if effects.host_waits:
+            read = effects.accesses[0].name
+            return Outside(Reason.HOST_READ, f"the host reads %{read}")
+        if effects.blocks:
+            return Outside(Reason.BLOCKS, "a region holds no line with nested blocks")
+        if effects.records is not None or effects.awaits is not None:
+            return Outside(Reason.EVENT, "the work of a region is on one stream")
+        if effects.symbol is not None:
+            return Outside(Reason.SYMBOL, f"later lines may use {effects.symbol}")
+        if any(made.origin in (Origin.POOL, Origin.PLACED) for made in effects.definitions):
+            return Outside(Reason.POOL, "capture graphs before memory is planned")
+        if isinstance(line, wir.AssertAlignmentLine) and line.buffer in self.survey.roots:
+            detail = f"the address of %{line.buffer} may differ in each replay"
+            return Outside(Reason.ADDRESS, detail)
+        if effects.stream is None:
+            return None
+        return (
+            self._argument_reason(effects, effects.stream.device)
+            or self._symbol_reason(line, effects)
+            or self._call_reason(line)
+        )
+
+    def _argument_reason(self, effects: Effects, device: wir.Device) -> Outside | None:
+        if self.devices is not None and device.kind not in self.devices:
+            return Outside(Reason.DEVICE, f"there are no graphs for {device.kind}")
+        for name in effects.uses:
+            type = self.survey.types[name]
+            if isinstance(type, wir.ScalarType):
+                continue
+            if not isinstance(type, wir.TensorType):
+                detail = f"%{name} is neither a tensor nor a number"
+                return Outside(Reason.ARGUMENT, detail)
+            if wir.Stream(type.device).device != device:
+                detail = f"%{name} is on {type.device}, the call on {device}"
+                return Outside(Reason.ARGUMENT, detail)
+        return None
+
+    def _symbol_reason(self, line: wir.BodyLine, effects: Effects) -> Outside | None:
+        """Return why not, if the call or the sizes of its arguments depend on data."""
+        if not self.from_data:
+            return None
+        symbols = set(line_symbols(line))
+        for name in effects.uses:
+            symbols.update(type_symbols(self.survey.types[name]))
+        read = sorted(symbols & self.from_data)
+        if not read:
+            return None
+        return Outside(Reason.DATA, f"{read[0]} is read from data, and may always differ")
+
+    def _call_reason(self, line: wir.BodyLine) -> Outside | None:
+        if isinstance(line, wir.KernelCallLine) and line.kernel in self.described:
+            detail = f"@{line.kernel} takes a tensor behind a descriptor"
+            return Outside(Reason.ADDRESS, detail)
+        if not isinstance(line, wir.ExternKernelLine):
+            return None
+        obstacle = recording_obstacle(line, self.survey.types)
+        if obstacle is not None:
+            return Outside(Reason.OPERATOR, f"it {obstacle}")
+        if line.type is None:
+            return None
+        if not self.known.issuperset(type_symbols(line.type)):
+            detail = f"only the call tells the size of %{line.result}"
+            return Outside(Reason.RESULT, detail)
+        device = wir.Stream(line.device).device
+        if not isinstance(line.type, wir.TensorType | wir.TupleType):
+            detail = f"%{line.result} is not a tensor"
+            return Outside(Reason.RESULT, detail)
+        if any(wir.Stream(each.device).device != device for each in _tensors(line.type)):
+            detail = f"%{line.result} is not on {device}"
+            return Outside(Reason.RESULT, detail)
+        return None
+
+    def exclude_escaping(self) -> None:
+        """Exclude calls whose results are used after a region, but could not be returned.
+
+        Backwards, since a call that is excluded ends the regions of the lines before it.
+        """
+        outside = self.survey.outside
+        end = len(self.program.lines)
+        stream, first = None, end
+        for index in reversed(range(end)):
+            if index in self.survey.moved:
+                continue
+            if index in outside:
+                stream, end = None, index
+                continue
+            work = self.survey.effects[index].stream
+            if work is None:
+                continue
+            if stream is not None and work != stream:
+                end = first
+            line = self.program.lines[index]
+            if isinstance(line, wir.ExternKernelLine) and line.result is not None:
+                found = self._result_reason(line, line.result, end)
+                if found is not None:
+                    outside[index] = found
+                    stream, end = None, index
+                    continue
+            stream, first = work, index
+
+    def _result_reason(
+        self, line: wir.ExternKernelLine, result: str, end: int
+    ) -> Outside | None:
+        """Return why a region that ends at a line cannot return what a call in it does."""
+        last = self.survey.last
+        returned: list[wir.TensorType] = []
+        if last[result] >= end:
+            if line.aliases or not isinstance(line.type, wir.TensorType):
+                detail = f"%{result} is used after the region, which cannot return it"
+                return Outside(Reason.RESULT, detail)
+            returned.append(line.type)
+        taken = self.elements.get(result, ())
+        names = Counter(element.indices for element in taken)
+        for element in taken:
+            if last[element.result] >= end:
+                is_tensor = isinstance(element.type, wir.TensorType)
+                if names[element.indices] > 1 or not is_tensor:
+                    detail = f"%{element.result} is used after the region, too"
+                    return Outside(Reason.RESULT, detail)
+                assert isinstance(element.type, wir.TensorType)
+                returned.append(element.type)
+        if returned and copy_cost(returned) > OPERATOR_CALL + REPLAY:
+            detail = f"copying what %{result} is at each replay would take longer"
+            return Outside(Reason.GAIN, detail)
+        return None
+
+    def runs(self) -> Iterator[range]:
+        """Yield the consecutive lines that regions may hold, by stream."""
+        begin, stream = 0, None
+        for index, effects in enumerate(self.survey.effects):
+            if index in self.survey.moved:
+                continue
+            if index in self.survey.outside:
+                if stream is not None:
+                    yield range(begin, index)
+                begin, stream = index + 1, None
+                continue
+            if effects.stream is not None:
+                if stream is not None and stream != effects.stream:
+                    yield range(begin, index)
+                    begin = index
+                stream = effects.stream
+        if stream is not None:
+            yield range(begin, len(self.program.lines))
+
+
+def _behind_descriptors(program: wir.Program) -> frozenset[str]:
+    """Return the kernels that take a tensor behind a descriptor, and their multi-kernels."""
+    found: set[str] = set()
+    for line in program.definitions:
+        if any(isinstance(each, wir.DescriptorParameter) for each in line.parameters) or (
+            isinstance(line, wir.MultiKernelLine)
+            and not found.isdisjoint(choice.kernel for choice in line.choices)
+        ):
+            found.add(line.name)
+    return frozenset(found)
+
+
+def _tensors(type: wir.ValueType) -> Iterator[wir.TensorType]:
+    if isinstance(type, wir.TensorType):
+        yield type
+    elif isinstance(type, wir.TupleType):
+        for element in type.elements:
+            yield from _tensors(element)
