@@ -52,8 +52,8 @@ def wrapperir_backend(
     ``mode`` is a mode of ``torch.compile``: ``"reduce-overhead"`` is the option ``graphs``.
 
     Raises:
-        DiagnosticError: WIR660 or WIR661 for the options or the mode; the first operation that the
-            program cannot express; or all errors of the verifier.
+        DiagnosticError: WIR660 or WIR661 for the options or the mode; the first operation
+            that the program cannot express; or all errors of the verifier.
     """
     chosen = read_options({**_options_of(mode), **(options or {})})
     from wrapperir.frontend.inductor import compile_graph

@@ -1,18 +1,30 @@
 """Options of the backend."""
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.fx import GraphModule
 
-from wrapperir.backend import OPTIONS, compile_lowered, dump_folder, read_options
+from wrapperir.backend import (
+    OPTIONS,
+    compile_lowered,
+    dump_folder,
+    passes_to_run,
+    read_options,
+    wrapperir_backend,
+)
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import Value
+from wrapperir.emit.pipeline import find_emitter
 from wrapperir.frontend import Lowered
 from wrapperir.ir import Program
+from wrapperir.passes import MEMORY_PASSES
+from wrapperir.text import parse_program
 
 
 def test_defaults() -> None:
@@ -31,10 +43,12 @@ def test_what_may_be_given(tmp_path: Path) -> None:
             "passes": ["simplify_expressions"],
             "dump_dir": str(tmp_path),
             "check_memory": True,
+            "graphs": True,
             "compile_graph": compiled,
         }
     )
     assert options.check_memory
+    assert options.graphs
     assert options.compile_graph is compiled
     assert options.passes == ("simplify_expressions",)
     assert options.dump_dir == tmp_path
@@ -58,6 +72,7 @@ def test_an_unknown_option_is_named_with_the_valid_ones(name: str) -> None:
         ("passes", [3]),
         ("dump_dir", 3),
         ("check_memory", 1),
+        ("graphs", "yes"),
         ("compile_graph", "inductor"),
     ],
 )
@@ -73,7 +88,7 @@ def test_a_user_of_torch_compile_sees_the_options() -> None:
         read_options({"dump_dri": "x"})
     expected = (
         "WIR660: backend wrapperir has no option 'dump_dri'"
-        " (the options are emitter, passes, dump_dir, check_memory, compile_graph)"
+        " (the options are emitter, passes, graphs, dump_dir, check_memory, compile_graph)"
     )
     assert str(error.value) == expected
 
@@ -89,3 +104,57 @@ def test_each_dump_has_a_folder_of_its_own(tmp_path: Path) -> None:
     folders = [dump_folder(tmp_path / "dump", role) for role in ("forward", "backward") * 3]
     assert len(set(folders)) == len(folders)
     assert all(folder.is_dir() for folder in folders)
+
+
+def test_graphs_are_captured_before_memory_is_planned() -> None:
+    emitter = find_emitter("python")
+    passes = passes_to_run(None, emitter, graphs=True)
+    assert set(passes) == {*MEMORY_PASSES, "capture_graphs"}
+    assert passes.index("use_out_variants") < passes.index("capture_graphs")
+    assert passes.index("capture_graphs") < passes.index("plan_memory")
+    assert passes_to_run((), emitter, graphs=True) == ("capture_graphs",)
+    named = ("insert_frees", "capture_graphs")
+    assert passes_to_run(named, emitter, graphs=True) == named
+    assert passes_to_run(named, emitter, graphs=False) == named
+    assert passes_to_run(None, emitter, graphs=False) == MEMORY_PASSES
+
+
+def test_modes_of_torch_compile() -> None:
+    graph = GraphModule({}, torch.fx.Graph())
+    with pytest.raises(DiagnosticError, match=r"WIR661.*no mode 'max-autotune'"):
+        wrapperir_backend(graph, (), mode="max-autotune")
+    with pytest.raises(Exception, match=r"WIR661.*no mode 'max-autotune-no-cudagraphs'"):
+        torch.compile(
+            lambda x: x + 1, backend="wrapperir", mode="max-autotune-no-cudagraphs"
+        )(torch.ones(2))
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+def test_a_program_for_the_cpu_runs_without_graphs(
+    mode: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: x.mm(x), backend="wrapperir", mode=mode)
+    x = torch.ones(2, 2)
+    with caplog.at_level(logging.WARNING, "wrapperir.graphs"):
+        assert torch.equal(compiled(x), x.mm(x))
+        assert torch.equal(compiled(x), x.mm(x))
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) == (mode != "default")
+    assert all("device without graphs (1)" in message for message in messages)
+
+
+def test_the_report_is_dumped(tmp_path: Path) -> None:
+    program = parse_program("""\
+wrapperir 1
+
+program @main(%x: f32[2]) {
+  %y = extern_kernel aten.neg.default(%x) : f32[2]
+  free %x
+  return %y
+}
+""")
+    options = read_options({"graphs": True, "dump_dir": tmp_path})
+    compile_lowered(Lowered(program, {}), options, "forward")
+    report = (tmp_path / "forward-0" / "graphs.txt").read_text()
+    assert "there are no graphs for cpu" in report

@@ -81,7 +81,8 @@ def _report_lines(
         yield f"outside: {_reasons(report)}"
     for index, why in sorted(report.outside.items()):
         text = " ".join(format_line(report.program.lines[index]).split())
-        yield f"  line {number(index)}, {why.reason}: {why.detail}"
+        moved = "; moved before the region" if index in report.moved else ""
+        yield f"  line {number(index)}, {why.reason}: {why.detail}{moved}"
         yield f"    {text if len(text) <= _LONGEST else text[:_LONGEST] + '...'}"
 
 

@@ -21,7 +21,8 @@ def rename_values(line: L, rename: Callable[[str], str]) -> L:
     Nested blocks stay as they are.
     """
     changes: dict[str, Any] = {}
-    for field in _fields(type(line)):
+    kind: Any = type(line)
+    for field in _fields(kind):
         old = getattr(line, field)
         new = _renamed(old, rename, field in _NAMES)
         if new != old:

@@ -33,12 +33,14 @@ class CaptureReport:
     """The regions that a program was cut into, and why other lines are in none.
 
     ``outside`` has the numbers of these lines in the given ``program``, counted from 0.
-    Allocations, views and frees are not among them: they need no reason.
+    Allocations, views and frees are not among them: they need no reason.  ``moved`` are
+    those that now come before a region, as they do not depend on the calls in it.
     """
 
     program: wir.Program
     regions: tuple[CapturedRegion, ...]
     outside: Mapping[int, Outside]
+    moved: frozenset[int]
 
 
 @frozen
@@ -54,13 +56,13 @@ def capture_graphs(program: wir.Program) -> wir.Program:
 
     Before::
 
-        program @main(%x: f32[8, 8] on cuda) {
-          %a = allocate f32[8, 8] on cuda
-          extern_kernel aten.mm.out(%x, %x, out = %a) writes(%a) on cuda
-          %b = allocate f32[8, 8] on cuda
-          extern_kernel aten.relu.out(%a, out = %b) writes(%b) on cuda
+        program @main(%x: f32[8, 8]@cuda) {
+          %a = allocate f32[8, 8]@cuda
+          extern_kernel aten.mm.out(%x, %x, out = %a) writes(%a) @cuda
+          %b = allocate f32[8, 8]@cuda
+          extern_kernel aten.relu.out(%a, out = %b) writes(%b) @cuda
           free %a
-          %y = reinterpret %b as f32[64] on cuda
+          %y = reinterpret %b as f32[64]@cuda
           free %b
           free %x
           return %y
@@ -68,8 +70,21 @@ def capture_graphs(program: wir.Program) -> wir.Program:
 
     After::
 
-        program @main(%x: f32[8, 8] on cuda) {
-          return %x
+        program @main(%x: f32[8, 8]@cuda) {
+          %b = allocate f32[8, 8]@cuda
+          graph_region @graph0 (%x, %b) @cuda {
+            body (%x_0: f32[8, 8]@cuda, %b_0: f32[8, 8]@cuda) {
+              %a = allocate f32[8, 8]@cuda
+              extern_kernel aten.mm.out(%x_0, %x_0, out = %a) writes(%a) @cuda
+              extern_kernel aten.relu.out(%a, out = %b_0) writes(%b_0) @cuda
+              free %a
+              return
+            }
+          }
+          %y = reinterpret %b as f32[64]@cuda
+          free %b
+          free %x
+          return %y
         }
 
     A region holds consecutive calls on one stream, from the first to the last.  Buffers
@@ -133,5 +148,6 @@ def capture_regions(
         if not (isinstance(line, wir.FreeLine) and line.buffer in freed)
     )
     regions.sort(key=lambda region: region.first)
-    report = CaptureReport(program, tuple(regions), outside)
+    moved = frozenset(i for r in regions for i in range(r.first, r.last) if i in outside)
+    report = CaptureReport(program, tuple(regions), outside, moved)
     return Captured(evolve(program, lines=tuple(kept)), report)

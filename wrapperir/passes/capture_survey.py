@@ -113,11 +113,12 @@ class _Surveyor:
     def __attrs_post_init__(self) -> None:
         program = self.program
         effects = LineEffects.of_program(program)
-        given = (*program.inputs, *program.constants)
-        self.inputs = frozenset(value.name for value in given)
+        types: dict[str, wir.ValueType] = {each.name: each.type for each in program.inputs}
+        types.update({each.name: each.type for each in program.constants})
+        self.inputs = frozenset(types)
         self.survey = Survey(
             effects=[effects.visit(line) for line in program.lines],
-            types={value.name: value.type for value in given},
+            types=types,
         )
         self.described = _behind_descriptors(program)
         for symbol in program.symbols:
@@ -303,20 +304,19 @@ class _Surveyor:
     ) -> Outside | None:
         """Return why a region that ends at a line cannot return what a call in it does."""
         last = self.survey.last
+        refused = "%{} is used after the region, which cannot return it"
         returned: list[wir.TensorType] = []
         if last[result] >= end:
             if line.aliases or not isinstance(line.type, wir.TensorType):
-                detail = f"%{result} is used after the region, which cannot return it"
-                return Outside(Reason.RESULT, detail)
+                return Outside(Reason.RESULT, refused.format(result))
             returned.append(line.type)
         taken = self.elements.get(result, ())
         names = Counter(element.indices for element in taken)
         for element in taken:
             if last[element.result] >= end:
                 is_tensor = isinstance(element.type, wir.TensorType)
-                if names[element.indices] > 1 or not is_tensor:
-                    detail = f"%{element.result} is used after the region, too"
-                    return Outside(Reason.RESULT, detail)
+                if line.aliases or names[element.indices] > 1 or not is_tensor:
+                    return Outside(Reason.RESULT, refused.format(element.result))
                 assert isinstance(element.type, wir.TensorType)
                 returned.append(element.type)
         if returned and copy_cost(returned) > OPERATOR_CALL + REPLAY:
@@ -345,7 +345,7 @@ class _Surveyor:
 
 
 def _behind_descriptors(program: wir.Program) -> frozenset[str]:
-    """Return the kernels that take a tensor behind a descriptor, and their multi-kernels."""
+    """Return the kernels and multi-kernels that take a tensor behind a descriptor."""
     found: set[str] = set()
     for line in program.definitions:
         if any(isinstance(each, wir.DescriptorParameter) for each in line.parameters) or (

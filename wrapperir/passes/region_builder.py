@@ -1,16 +1,15 @@
 """Building of a graph region from a run of lines."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import assert_never
 
-from attrs import define, evolve, field
+from attrs import define, field
 
 from wrapperir import ir as wir
 from wrapperir.ir.effects import Effects, Origin
 from wrapperir.ir.line_effects import uses
 from wrapperir.ir.renaming import rename_values
 from wrapperir.passes.capture_survey import Survey
-
 
 _LONGEST = 200
 """Characters of a name that names in the block begin with."""
@@ -179,15 +178,14 @@ class _RegionBuilder:
     def _is_plain(self, line: wir.BodyLine) -> bool:
         """Say whether a region may allocate a buffer of its own."""
         assert isinstance(line, wir.AllocateLine)
-        type, zero = line.type, wir.ZeroMode.ZERO_ON_CALL
+        type, workspace = line.type, line.workspace
+        zeroed_here = workspace is wir.ZeroMode.ZERO_ON_CALL and self.stream.number == 0
         return (
             wir.Stream(type.device).device == self.stream.device
             and type.space == wir.DEFAULT_SPACE
             and not type.pinned
             and type.layout is None
-            and (
-                line.workspace is None or (line.workspace is zero and not self.stream.number)
-            )
+            and (workspace is None or zeroed_here)
         )
 
     def _name_storage(

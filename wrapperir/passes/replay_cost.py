@@ -1,7 +1,7 @@
 """A model of what replaying a graph region costs and saves on the host.
 
-Microseconds on the host of one H100 with emitted Python, torch 2.11.  Launches and copies of
-a program that is bound by the GPU's own work cost as much, but hide behind that work.
+Microseconds on the host of one H100 with emitted Python, torch 2.11.  Where the GPU's own
+work takes longer than the host's, launches cost as much, but hide behind that work.
 """
 
 from collections.abc import Iterable
