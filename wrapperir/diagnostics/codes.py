@@ -141,6 +141,12 @@ class Code(StrEnum):
     CARRIED_TYPES = "WIR506"  # A loop's results do not fit what it carries
     NESTING = "WIR507"  # Blocks are nested too deep
     NESTED_STREAM = "WIR508"  # A block launches on another stream than 0
+    GRAPH_VALUE = "WIR509"  # A graph region takes or returns what a replay cannot
+    GRAPH_DEVICE = "WIR510"  # A graph region has work or a tensor on another device
+    GRAPH_HOST_READ = "WIR511"  # The host reads a value or an address in a graph region
+    GRAPH_LINE = "WIR512"  # A graph region has a line that no device can record
+    GRAPH_OPERATOR = "WIR513"  # A graph region calls an operator that cannot be recorded
+    GRAPH_STREAM = "WIR514"  # A stream is not forked and joined in a graph region
     # 6: frontends
     UNSUPPORTED_FUNCTION = "WIR600"  # A symbolic size uses a function that expressions lack
     UNSUPPORTED_SYMBOL_NAME = "WIR601"  # A symbol's name is not an identifier

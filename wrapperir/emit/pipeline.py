@@ -19,8 +19,7 @@ from wrapperir.diagnostics import (
 from wrapperir.emit.artifact import write_artifact
 from wrapperir.emit.constants import check_constants
 from wrapperir.emit.contract import Artifact, Emitter, Loaded
-from wrapperir.emit.runnable_kernels import resolve_multi_kernels
-from wrapperir.emit.support import check_support
+from wrapperir.emit.support import check_support, fit_program
 from wrapperir.emit.torch_dtypes import UnknownDeviceError
 from wrapperir.ir import ExternKernelLine, Program
 from wrapperir.ir.blocks import walk_places
@@ -111,8 +110,7 @@ def emit_program(program: Program, emitter: Emitter) -> Artifact:
         DiagnosticError: the emitter lacks something that the program needs, and all such
             places are named before any code is written; or WIR711, it fails.
     """
-    if not emitter.support.choosing:
-        program = resolve_multi_kernels(program)
+    program = fit_program(program, emitter.support)
     _raise_errors(check_support(program, emitter.name, emitter.support))
     with _placing(program, emitter), _blaming(emitter):
         artifact = cast(object, emitter.emit(program))

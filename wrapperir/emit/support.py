@@ -6,8 +6,24 @@ from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, Diagnostic, LinePath
 from wrapperir.emit.context import ProgramFacts
 from wrapperir.emit.contract import Support
+from wrapperir.emit.runnable_kernels import resolve_multi_kernels
 from wrapperir.ir.blocks import walk_places
 from wrapperir.ir.line_effects import LineEffects
+
+
+def fit_program(program: wir.Program, support: Support) -> wir.Program:
+    """Return a verified program without what passes can replace for an emitter.
+
+    Multi-kernels become chosen kernels, and graph regions calls of subgraphs, where
+    ``support`` lacks them.
+    """
+    from wrapperir.passes import open_graph_regions  # loaded late: all passes
+
+    if not support.choosing:
+        program = resolve_multi_kernels(program)
+    if wir.GraphRegionLine not in support.lines:
+        program = open_graph_regions(program)
+    return program
 
 
 def check_support(

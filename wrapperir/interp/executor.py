@@ -113,9 +113,10 @@ class Executor(MemoryExecutor):
         self._call(line.body, "body", line.operands, line.results)
 
     def visit_graph_region(self, line: wir.GraphRegionLine) -> None:
-        """Run the block."""
+        """Run the block, whose streams beside the region's are its own."""
         require_cpu(line.device)
-        self._call(line.body, "body", line.operands, line.results)
+        region = evolve(self, streams=self.streams.in_region(line.device, line.stream))
+        region._call(line.body, "body", line.operands, line.results)
 
     def visit_while_loop(self, line: wir.WhileLoopLine) -> None:
         """Run the body while the condition holds.

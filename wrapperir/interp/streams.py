@@ -6,9 +6,10 @@ A clock counts, for each stream, the launches that are certainly done (Mattern, 
 time and global states of distributed systems", 1989).
 """
 
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from wrapperir.diagnostics import Code, FaultError, LinePath, Note
 from wrapperir.ir import Device, Stream
@@ -110,25 +111,40 @@ class Launch:
 
 @define(eq=False)
 class StreamClocks:
-    """The clocks of a run's streams; ``floor`` is the clock of the host."""
+    """The clocks of a run's streams; ``floor`` is the clock of the host.
+
+    ``region`` is the stream of the current graph region, and its number in the run.
+    """
 
     clocks: dict[Stream, VectorClock] = field(factory=dict[Stream, VectorClock])
     floor: VectorClock = field(factory=VectorClock)
+    region: tuple[Stream, int] | None = None
+    _regions: Iterator[int] = field(factory=lambda: itertools.count(1))
+
+    def in_region(self, device: Device, number: int) -> "StreamClocks":
+        """Return the same clocks for the work of a graph region on a stream."""
+        return evolve(self, region=(self._stream(device, number), next(self._regions)))
+
+    def _stream(self, device: Device, number: int) -> Stream:
+        stream = Stream(device, number)
+        if self.region is None or stream == self.region[0]:
+            return stream
+        return Stream(device, number, self.region[1])
 
     def launch(self, device: Device, number: int, path: LinePath) -> Launch:
         """Give work to a stream, ordered after all of the stream's earlier work."""
-        stream = Stream(device, number)
+        stream = self._stream(device, number)
         clock = self._clock(stream)
         clock[stream] = clock.get(stream, 0) + 1
         return Launch(device, stream, path, clock)
 
     def record(self, device: Device, number: int) -> Event:
         """Return the point that a stream's work has reached."""
-        return Event(dict(self._clock(Stream(device, number))))
+        return Event(dict(self._clock(self._stream(device, number))))
 
     def wait(self, device: Device, number: int, event: Event) -> None:
         """Order later work on a stream after an event."""
-        _raise_to(self._clock(Stream(device, number)), event.clock)
+        _raise_to(self._clock(self._stream(device, number)), event.clock)
 
     def host_reads(self) -> None:
         """Have the host wait for all streams; later work comes after all earlier work."""

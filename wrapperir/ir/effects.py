@@ -117,6 +117,7 @@ class Effects:
         records: The event that it defines: all work given to ``stream`` before it.
         awaits: The event that later work on ``stream`` comes after.
         host_waits: Whether the host waits for all streams before the line has run.
+        reads_address: Whether the host looks at the address of memory.
         symbol: The symbol that it defines.
         may_fail: Whether it checks something or calls something that may fail.  Any line
             fails where an expression has no value or no memory is left.
@@ -133,6 +134,7 @@ class Effects:
     records: str | None = None
     awaits: str | None = None
     host_waits: bool = False
+    reads_address: bool = False
     symbol: str | None = None
     may_fail: bool = False
 

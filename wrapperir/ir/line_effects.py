@@ -225,7 +225,7 @@ class LineEffects(LineVisitor[Effects]):
 
     def visit_assert_alignment(self, line: lines.AssertAlignmentLine) -> Effects:
         """A check of an address, which the host knows."""
-        return Effects(uses=(line.buffer,), may_fail=True)
+        return Effects(uses=(line.buffer,), reads_address=True, may_fail=True)
 
     def visit_assert_scalar(self, line: lines.AssertScalarLine) -> Effects:
         """A check of numbers."""

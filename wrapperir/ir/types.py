@@ -107,10 +107,16 @@ def _indexed(device: Device) -> Device:
 
 @frozen(cache_hash=True)
 class Stream:
-    """A stream of a device, by number; ``cuda`` and ``cuda:0`` are the same device."""
+    """A stream of a device, by number; ``cuda`` and ``cuda:0`` are the same device.
+
+    ``region`` is 0 outside of graph regions.  A replayed region has streams of its own
+    beside the one that it is on: the streams of the ``region``-th one that an analysis
+    meets.
+    """
 
     device: Device = field(converter=_indexed)
     number: int = 0
+    region: int = 0
 
 
 LayoutValue: TypeAlias = int | str

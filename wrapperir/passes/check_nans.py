@@ -9,6 +9,7 @@ from wrapperir import ir as wir
 from wrapperir.ir.blocks import rewrite_blocks
 from wrapperir.ir.effects import Effects, Origin
 from wrapperir.ir.line_effects import LineEffects
+from wrapperir.passes.open_graph_regions import open_graph_regions
 
 
 def check_nans(program: wir.Program) -> wir.Program:
@@ -50,8 +51,10 @@ def check_nans(program: wir.Program) -> wir.Program:
     ones that it writes after it.  A multi-kernel reads and writes what any of its choices
     does.  A tensor is not checked twice next to the same call.  Workspaces are not
     checked: most of their elements hold nothing.  An output is checked as a whole, so a
-    kernel that writes only a part of new memory fails the check.  Linear in the program.
+    kernel that writes only a part of new memory fails the check.  Graph regions are opened,
+    as the host cannot check a tensor in a replay.  Linear in the program.
     """
+    program = open_graph_regions(program)
     kernels = {line.name: _checks(line) for line in program.definitions}
     return evolve(program, lines=_checked(program.lines, kernels, frozenset()))
 

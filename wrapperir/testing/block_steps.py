@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from attrs import evolve
 
-from wrapperir.ir import DType, ExprOp, ItemOf, compare, tensor
+from wrapperir.ir import RECORDINGS, DType, ExprOp, ItemOf, compare, tensor
 from wrapperir.ir.builder import BlockBuilder, KernelOperand, NamedValue, Operand
 from wrapperir.testing.generator import BlockGenerator, Tracked, indices
 from wrapperir.testing.pool_space import PoolSpace, TrackedMemory
@@ -44,6 +44,7 @@ def _inner(
     """Return the generator of a block; parameters share memory where operands do."""
     inner = BlockGenerator(generator.draw, generator.world, block, generator.depth + 1)
     inner.symbols, inner.sizes = list(generator.symbols), list(generator.sizes)
+    inner.recorded = generator.recorded
     memories: dict[int, TrackedMemory] = {}
     for parameter, operand in zip(parameters, operands, strict=True):
         if isinstance(operand, PoolSpace):
@@ -95,6 +96,8 @@ def conditional(generator: BlockGenerator, grow: Grow) -> None:
 def _predicate(generator: BlockGenerator) -> KernelOperand:
     flag = generator.find(lambda t: t.type.size == () and t.type.dtype is DType.BOOL)
     cell = generator.find(lambda t: t.type.size == () and t.memory.written and t.plain)
+    if generator.recorded:
+        flag = cell = None  # no number that the host reads
     if flag is not None and generator.flip():
         return flag.value
     if cell is not None and generator.flip():
@@ -118,10 +121,42 @@ def subgraph_call(generator: BlockGenerator, grow: Grow) -> None:
     _add_results(generator, results)
 
 
+def graph_region(generator: BlockGenerator, grow: Grow) -> None:
+    """Run a block that may be recorded, which also writes a buffer that it is given."""
+    if generator.depth >= _DEEPEST or generator.recorded:
+        return
+    operands = [item for item in _operands(generator) if isinstance(item, Tracked)]
+    target = generator.find(lambda t: generator.fills(t) and generator.is_matrix(t))
+    if target is not None and target not in operands:
+        operands.append(target)
+    written: list[TrackedMemory] = []
+
+    def body(block: BlockBuilder, *parameters: NamedValue) -> Operand:
+        inner = _inner(generator, block, parameters, operands)
+        inner.recorded = True
+        written.extend(tracked.memory for tracked in inner.tensors)
+        grow(inner, 6)
+        result = inner.fresh_matrix()
+        inner.free_all_but([result])
+        return result
+
+    generator.world.counts["block"] += 1
+    results = generator.block.graph_region(
+        f"region_{generator.world.counts['block']}",
+        [given.value for given in operands],
+        body,
+        results=[generator.world.matrix(DType.F32)],
+        recordings=generator.choose((RECORDINGS, 1)),
+    )
+    for operand, memory in zip(operands, written, strict=True):
+        operand.memory.written |= memory.written
+    _add_results(generator, results)
+
+
 def while_loop(generator: BlockGenerator, grow: Grow) -> None:
     """Run a block at most a few times, counting in a tensor."""
     source = generator.pick_matrix(DType.F32)
-    if generator.depth >= _DEEPEST:
+    if generator.depth >= _DEEPEST or generator.recorded:
         return
     begin = generator.draw(indices(_MOST_ITERATIONS + 1))
     counter = generator.add(

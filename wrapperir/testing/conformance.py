@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit import Emitter, Loaded, Value, check_support
-from wrapperir.emit.runnable_kernels import resolve_multi_kernels
+from wrapperir.emit.support import fit_program
 from wrapperir.testing.conformance_case import Case
 from wrapperir.testing.conformance_cases import CASES
 from wrapperir.testing.inputs import difference, example_constants, example_inputs
@@ -49,9 +49,7 @@ def check_case(emitter: Emitter, case: Case) -> Outcome:
     """
     from wrapperir.interp import Interpreter
 
-    program = case.program
-    if not emitter.support.choosing:
-        program = resolve_multi_kernels(program)
+    program = fit_program(case.program, emitter.support)
     if check_support(program, emitter.name, emitter.support):
         return Outcome.UNSUPPORTED
     artifact = emitter.emit(program)

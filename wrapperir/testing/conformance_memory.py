@@ -96,6 +96,44 @@ def _subgraph_calls() -> wir.Program:
     return b.build(y)
 
 
+def _graph_regions() -> wir.Program:
+    """One region writes what it is given and forks a stream; another runs twice."""
+    b = ProgramBuilder()
+    rows = wir.Symbol("s0")
+    matrix = wir.tensor("f32", (rows, 8))
+    x = b.input(matrix, mutated=True)
+    b.symbol("s0", wir.SizeOf(x.name, 0), lower=1, upper=9)
+    out = b.allocate(matrix)
+
+    def forked(block: BlockBuilder, p: NamedValue, q: NamedValue) -> list[NamedValue]:
+        block.extern_out("aten.neg.out", p, out=q, stream=1)
+        begun = block.record_event(stream=1)
+        block.wait_event(begun, stream=2)
+        made = block.extern("aten.abs.default", p, type=matrix, stream=2)
+        block.extern_out("aten.add_.Scalar", q, rows, writes=(q,), stream=1)
+        block.wait_event(block.record_event(stream=2), stream=1)
+        block.extern_out("aten.mul_.Scalar", p, 2, writes=(p,), stream=1)
+        return [made]
+
+    def plain(block: BlockBuilder, p: NamedValue) -> NamedValue:
+        def half(inner: BlockBuilder, q: NamedValue) -> NamedValue:
+            return inner.extern("aten.div.Scalar", q, 2, type=matrix)
+
+        def double(inner: BlockBuilder, q: NamedValue) -> NamedValue:
+            return inner.extern("aten.mul.Scalar", q, 2, type=matrix)
+
+        is_long = wir.compare(wir.ExprOp.GT, rows, 3)
+        (made,) = block.conditional(is_long, [p], half, double, results=[matrix])
+        return made
+
+    (first,) = b.graph_region("forked", [x, out], forked, results=[matrix], stream=1)
+    b.wait_event(b.record_event(stream=1))
+    (second,) = b.graph_region("plain", [first], plain, results=[matrix], recordings=1)
+    (third,) = b.graph_region("again", [second], plain, results=[matrix])
+    b.free(first)
+    return b.build(second, third, out)
+
+
 BLOCK_CASES: tuple[Case, ...] = (
     Case("conditional_on_tensor", _conditional(on_tensor=True), seeds=(0, 1, 2, 3)),
     Case("conditional_on_condition", _conditional(on_tensor=False), seeds=(0, 1, 2, 3)),
@@ -103,6 +141,7 @@ BLOCK_CASES: tuple[Case, ...] = (
     Case("while_loop_without_iterations", _while_loop(5)),
     Case("while_loop_on_condition", _while_on_symbol()),
     Case("subgraph_calls", _subgraph_calls()),
+    Case("graph_regions", _graph_regions(), seeds=(0, 1, 2, 3)),
 )
 
 

@@ -8,14 +8,20 @@ from collections.abc import Mapping
 from random import Random
 
 from wrapperir.ir import Program
-from wrapperir.testing import call_faults, choice_faults, memory_faults, pool_faults
+from wrapperir.testing import (
+    call_faults,
+    choice_faults,
+    memory_faults,
+    pool_faults,
+    region_faults,
+)
 from wrapperir.testing.injection import Faulty, Injector, NoPlaceError
 
 __all__ = ["FAULTS", "Faulty", "inject"]
 
 FAULTS: Mapping[str, Injector] = {
     name: value
-    for module in (memory_faults, call_faults, pool_faults, choice_faults)
+    for module in (memory_faults, call_faults, pool_faults, choice_faults, region_faults)
     for name, value in vars(module).items()
     if isinstance(value, Injector)
 }

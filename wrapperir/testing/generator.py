@@ -164,7 +164,7 @@ class World:
 
 @define(eq=False)
 class BlockGenerator:
-    """A block while steps add lines to it."""
+    """A block while steps add lines to it; ``recorded``: it is in a graph region."""
 
     draw: st.DrawFn
     world: World
@@ -175,6 +175,7 @@ class BlockGenerator:
     symbols: list[Symbol] = field(factory=list[Symbol])
     sizes: list[Symbol] = field(factory=list[Symbol])
     pools: list[PoolSpace] = field(factory=list[PoolSpace])
+    recorded: bool = False
 
     def choose(self, options: Sequence[T]) -> T:
         """Draw one of several; the first is the simplest."""

@@ -7,7 +7,15 @@ from typing import TypeVar
 from attrs import evolve, frozen
 
 from wrapperir.diagnostics import Code, LinePath
-from wrapperir.ir import BodyLine, DefinitionLine, EventType, FreeLine, Program
+from wrapperir.ir import (
+    AllocateLine,
+    BodyLine,
+    DefinitionLine,
+    EventType,
+    FreeLine,
+    Program,
+    ZeroMode,
+)
 from wrapperir.ir.line_effects import definitions, drops
 
 T = TypeVar("T")
@@ -84,17 +92,27 @@ def at_line(program: Program, code: Code, index: int) -> Faulty:
 
 def at_start(program: Program, code: Code, *lines: BodyLine) -> Faulty:
     """Put lines, the last of them at fault, before a program; free what they define."""
+    changed = with_lines(program, 0, *lines, *frees_of(lines), replacing=0)
+    return at_line(changed, code, len(lines) - 1)
+
+
+def frees_of(lines: Sequence[BodyLine]) -> tuple[FreeLine, ...]:
+    """Return lines that free what ``lines`` define and do not drop."""
     owned = {
         name: None
         for line in lines
         for name, type in definitions(line)
-        if not isinstance(type, EventType)
+        if not isinstance(type, EventType) and not _is_kept(line)
     }
     for line in lines:
         owned.pop(drops(line) or "", None)
-    frees = (FreeLine(buffer=name) for name in owned)
-    changed = with_lines(program, 0, *lines, *frees, replacing=0)
-    return at_line(changed, code, len(lines) - 1)
+    return tuple(FreeLine(buffer=name) for name in owned)
+
+
+def _is_kept(line: BodyLine) -> bool:
+    if not isinstance(line, AllocateLine):
+        return False
+    return line.workspace is ZeroMode.ZERO_PER_PROGRAM
 
 
 def line_fault(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from attrs import define, field, frozen
 
 from wrapperir.diagnostics import LinePath
-from wrapperir.ir import Device, ValueType
+from wrapperir.ir import Device, Stream, ValueType
 
 
 @frozen
@@ -84,7 +84,7 @@ class Trace:
     before: list[int] = field(factory=list[int])
     paths: list[LinePath] = field(factory=list[LinePath])
     devices: list[Device] = field(factory=list[Device])
-    last: dict[tuple[Device, int], int] = field(factory=dict[tuple[Device, int], int])
+    last: dict[Stream, int] = field(factory=dict[Stream, int])
     kept: dict[LinePath, TracedMemory] = field(factory=dict[LinePath, TracedMemory])
     done_by_host: int = 0
     asked: int = 0
@@ -97,10 +97,10 @@ class Trace:
         self.asked += 1
         return self.choices[(self.asked - 1) % len(self.choices)] if self.choices else True
 
-    def node(self, path: LinePath, device: Device, stream: int, *after: int) -> int:
+    def node(self, path: LinePath, stream: Stream, *after: int) -> int:
         """Add a launch or wait on a stream, which also comes after the nodes ``after``."""
-        device = Device(device.kind, device.index or 0)
-        previous = self.last.get((device, stream))
+        device = stream.device
+        previous = self.last.get(stream)
         done = self.done_by_host
         for index in (*after, *([] if previous is None else [previous])):
             done |= self.before[index] | 1 << index
@@ -110,7 +110,7 @@ class Trace:
         self.before.append(done)
         self.paths.append(path)
         self.devices.append(device)
-        self.last[device, stream] = len(self.before) - 1
+        self.last[stream] = len(self.before) - 1
         return len(self.before) - 1
 
     def host_reads(self) -> None:

@@ -83,6 +83,7 @@ class _BlockWalk:
     constants: TracedNames
     names: TracedNames
     symbols: dict[str, wir.Number]
+    region: tuple[wir.Stream, int] | None = None
     owned: dict[str, TracedValue] = field(factory=dict[str, TracedValue])
 
     def lines(self, lines: Sequence[wir.BodyLine], prefix: LinePath) -> None:
@@ -105,8 +106,7 @@ class _BlockWalk:
         node = 0
         if effects.stream is not None:
             event = () if effects.awaits is None else (self._value(effects.awaits).event,)
-            stream = effects.stream
-            node = self.trace.node(path, stream.device, stream.number, *event)
+            node = self._node(path, effects.stream, *event)
         own = {made.name for made in effects.definitions}
         for access in effects.accesses:
             if access.name not in own and access.by is not Actor.HOST:
@@ -115,6 +115,12 @@ class _BlockWalk:
             self._make(made, node, path)
         if effects.drops is not None and effects.drops in self.names:
             self.trace.drop(self._take(effects.drops))
+
+    def _node(self, path: LinePath, stream: wir.Stream, *after: int) -> int:
+        """Add a launch; a graph region has its own streams beside the one it is on."""
+        if self.region is not None and stream != self.region[0]:
+            stream = wir.Stream(stream.device, stream.number, self.region[1])
+        return self.trace.node(path, stream, *after)
 
     def _make(self, made: ValueDefinition, node: int, path: LinePath) -> None:
         """Name a value that a line without blocks defines."""
@@ -167,7 +173,7 @@ class _BlockWalk:
             pool.names += 1
         if made.workspace is wir.ZeroMode.ZERO_ON_CALL:
             assert isinstance(made.type, wir.TensorType)
-            node = self.trace.node(path, made.type.device, 0)
+            node = self._node(path, wir.Stream(made.type.device))
             memory.uses.append(TracedUse(node, True, memory.owner))
         return memory
 
@@ -192,7 +198,10 @@ class _BlockWalk:
         if first.repeats:
             return self._loop(first, others[0], values, len(effects.definitions), path)
         taken = first if not others or self.trace.choose() else others[0]
-        return self._block(taken, path, values)
+        region = self.region
+        if effects.stream is not None:
+            region = effects.stream, self.trace.time
+        return self._block(taken, path, values, region)
 
     def _loop(
         self,
@@ -205,12 +214,12 @@ class _BlockWalk:
         """Walk a loop that carries the first ``count`` values."""
         previous: list[TracedValue] | None = None
         for iterates in (True, True, False) if self.trace.choose() else (False,):
-            for value in self._block(condition, path, values):
+            for value in self._block(condition, path, values, self.region):
                 self.trace.drop(value)
             if condition.host_reads_result:
                 self.trace.host_reads()
             if iterates:
-                carried = self._block(body, path, values)
+                carried = self._block(body, path, values, self.region)
                 values = [*carried, *values[count:]]
                 for value in previous or ():
                     self.trace.drop(value)
@@ -218,7 +227,7 @@ class _BlockWalk:
         return self._copies(values[:count], path) if previous is None else previous
 
     def _copies(self, values: Sequence[TracedValue], path: LinePath) -> list[TracedValue]:
-        node = self.trace.node(path, wir.CPU, 0)
+        node = self._node(path, wir.Stream(wir.CPU))
         copies: list[TracedValue] = []
         for value in values:
             self.trace.use(value, node, writes=False)
@@ -231,7 +240,11 @@ class _BlockWalk:
         return copies
 
     def _block(
-        self, nested: NestedBlock, path: LinePath, values: Sequence[TracedValue]
+        self,
+        nested: NestedBlock,
+        path: LinePath,
+        values: Sequence[TracedValue],
+        region: tuple[wir.Stream, int] | None,
     ) -> list[TracedValue]:
         """Walk a block and return its results, each with one more name."""
         block = nested.block
@@ -240,7 +253,7 @@ class _BlockWalk:
             for parameter, value in zip(block.parameters, values, strict=True)
         }
         inner = _BlockWalk(
-            self.effects, self.trace, self.constants, names, dict(self.symbols)
+            self.effects, self.trace, self.constants, names, dict(self.symbols), region
         )
         inner.lines(block.lines, (*path, nested.field))
         returned = [

@@ -32,7 +32,12 @@ _COLUMNS, _ROWS = st.integers(1, 8), st.integers(1, 6)
 _FURTHER_DTYPES = st.lists(
     st.sampled_from([wir.DType.F32, wir.DType.I64, wir.DType.F64]), max_size=2
 )
-_NESTED = (block_steps.conditional, block_steps.while_loop, block_steps.subgraph_call)
+_NESTED = (
+    block_steps.conditional,
+    block_steps.while_loop,
+    block_steps.subgraph_call,
+    block_steps.graph_region,
+)
 _STEPS: tuple[Callable[[BlockGenerator], object], ...] = (
     *call_steps.STEPS,
     copy_with_choices,

@@ -1,7 +1,8 @@
 """Assigns streams to the calls of a program, and adds the events that these need.
 
-The stream of each call in the program's own block is drawn.  A stream waits for another
-where a call needs its work.  Names that may share a storage are one group.
+The stream of each call in the program's own block, and in graph regions, is drawn.  A
+stream waits for another where a call needs its work.  Names that may share a storage are
+one group.
 """
 
 from collections.abc import Iterator, Sequence
@@ -68,13 +69,17 @@ class _Assigner:
     clocks: list[CallCounts] = field(
         factory=lambda: [[0] * _STREAMS for _ in range(_STREAMS)]
     )
+    begun: set[int] = field(factory=lambda: set(range(_STREAMS)))
+    own: int = 0
 
     def add(self, line: wir.BodyLine) -> None:
         """Add a line, on a stream, after what it has to wait for."""
         effects = self.effects.visit(line)
-        if effects.launches and not effects.blocks:
+        if effects.launches:
             drawn: dict[str, Any] = {"stream": self.draw(indices(_STREAMS))}
             line = evolve(line, **drawn)
+            if isinstance(line, wir.GraphRegionLine):
+                line = self._in_region(line)
             effects = self.effects.visit(line)
         if effects.host_waits:
             self._host_reads()
@@ -83,7 +88,8 @@ class _Assigner:
             given = [self.groups[n] for n in names if n in self.groups]
             roots = [group.root() for group in given]
             placed = [inner for root in roots for inner in root.placed]
-            self._launch(0, [], [*given, *roots, *placed])
+            stream = 0 if effects.stream is None else effects.stream.number
+            self._launch(stream, [], [*given, *roots, *placed])
         elif effects.launches and effects.stream is not None:
             touched = [a for a in effects.accesses if a.name in self.groups]
             reads = [self.groups[a.name] for a in touched if a.reads and not a.writes]
@@ -96,6 +102,22 @@ class _Assigner:
         self.lines.append(line)
         if effects.drops is not None and effects.drops in self.groups:
             self.groups[effects.drops].names -= 1
+
+    def _in_region(self, region: wir.GraphRegionLine) -> wir.GraphRegionLine:
+        """Return a region with streams of its own, which begin and end on the region's."""
+        names = [parameter.name for parameter in region.body.parameters]
+        names += [name for name in _constants_in(region) if name in self.groups]
+        groups = {name: _SharedStorage(names=1) for name in names}
+        inner = _Assigner(
+            self.draw, self.effects, self.names, groups, begun={region.stream}
+        )
+        inner.own = region.stream
+        for line in region.body.lines:
+            inner.add(line)
+        for stream in sorted(inner.begun):
+            if inner.clocks[region.stream][stream] < inner.counts[stream]:
+                inner._wait(region.stream, stream)
+        return evolve(region, body=evolve(region.body, lines=tuple(inner.lines)))
 
     def _define(self, made: ValueDefinition, stream: int) -> None:
         """Add a name to the group of the storage that it has."""
@@ -161,6 +183,9 @@ class _Assigner:
         for other in range(_STREAMS):
             if self.clocks[stream][other] < needed[other]:
                 self._wait(stream, other)
+        if stream not in self.begun:
+            self._wait(stream, self.own)
+            self.begun.add(stream)
         self.counts[stream] += 1
         self.clocks[stream][stream] = self.counts[stream]
         for group in reads:

@@ -17,6 +17,7 @@ from wrapperir.verify.names import (
     use,
     use_expression,
 )
+from wrapperir.verify.regions import check_region
 from wrapperir.verify.state import (
     DOES_FOR_ANY,
     MAX_NESTING,
@@ -143,17 +144,21 @@ def check_subgraph_call(state: State, line: wir.SubgraphCallLine) -> None:
 
 
 def check_graph_region(state: State, line: wir.GraphRegionLine) -> None:
-    """Check a graph region as a call of its block, and its stream."""
+    """Check a graph region as a call of its block, then by its own rules."""
     check_stream(state, line.device, line.stream)
-    _check_named_block(state, line)
+    _check_named_block(state, line, any_stream=True)
+    check_region(state, line)
 
 
 def _check_named_block(
-    state: State, line: wir.SubgraphCallLine | wir.GraphRegionLine
+    state: State,
+    line: wir.SubgraphCallLine | wir.GraphRegionLine,
+    *,
+    any_stream: bool = False,
 ) -> None:
     state.check_identifier("the name", line.name, "@")
     operands = _operands(state, line.operands)
-    returned = _check_block(state, line.body, "body", operands)
+    returned = _check_block(state, line.body, "body", operands, any_stream=any_stream)
     _check_results(state, returned, line.results, "body")
     _define_results(state, line.results)
 
@@ -210,7 +215,12 @@ def _difference(state: State, item: _Item, type: wir.ValueType) -> str | None:
 
 
 def _check_block(
-    state: State, block: wir.Block, attribute: str, operands: list[_Item]
+    state: State,
+    block: wir.Block,
+    attribute: str,
+    operands: list[_Item],
+    *,
+    any_stream: bool = False,
 ) -> list[_Item] | None:
     """Walk a block in a scope of its own; return its results, ``None`` if not walked."""
     outer = state.scope
@@ -224,7 +234,7 @@ def _check_block(
             f"the {_WORDS[attribute]} block has {len(block.parameters)} parameters for "
             f"{len(operands)} operands",
         )
-    scope = LineScope((*path, "lines"), outer.depth + 1)
+    scope = LineScope((*path, "lines"), outer.depth + 1, any_stream=any_stream)
     state.scope = scope
     try:
         lent = _define_parameters(state, block.parameters, operands, path)

@@ -37,25 +37,41 @@ class _Races:
         self._histories: dict[int, UseHistory] = {}
         self._dropped: dict[int, dict[SpanUnit, RangeMap[UseHistory]]] = {}
         self._path: LinePath = ()
+        self._region: tuple[Stream, int] | None = None
+        self._regions = 0
 
-    def walk(self, lines: Sequence[BodyLine], path: LinePath, depth: int) -> None:
-        """Follow lines in order; ``path`` is that of the list."""
+    def walk(
+        self,
+        lines: Sequence[BodyLine],
+        path: LinePath,
+        depth: int,
+        *,
+        any_stream: bool = True,
+    ) -> None:
+        """Follow lines in order; ``path`` is that of the list.
+
+        Without ``any_stream``, all lines are on stream 0.
+        """
         for index, line in enumerate(lines):
             self._path = (*path, index)
             is_known = True
             if isinstance(line, KernelCallLine):
                 signature = self._state.kernels.get(line.kernel)
                 is_known = signature is not None and signature.parameters is not None
-            self._follow(self._effects.visit(line), depth, is_known)
+            self._follow(self._effects.visit(line), depth, is_known, any_stream)
 
-    def _follow(self, effects: Effects, depth: int, is_known: bool) -> None:
+    def _follow(
+        self, effects: Effects, depth: int, is_known: bool, any_stream: bool
+    ) -> None:
         """Follow a line: what it waits for, takes memory from, uses and drops, in order.
 
         A call of a kernel that is not known, or a call that was reported, uses nothing.
         """
         stream = effects.stream
-        if stream is not None and (depth or stream.number < 0):
-            stream = Stream(stream.device)  # another one was reported
+        if stream is not None:
+            if stream.number < 0 or not any_stream:
+                stream = Stream(stream.device)  # another one was reported
+            stream = self._in_region(stream)
         if effects.host_waits:
             self._clocks.wait_for_all()
         if stream is not None:
@@ -115,7 +131,7 @@ class _Races:
         """Have stream 0 of its device use a tensor."""
         value = self._value(name)
         if value is not None and isinstance(value.type, TensorType):
-            stream = Stream(value.type.device)
+            stream = self._in_region(Stream(value.type.device))
             self._clocks.launch(stream)
             self._use(name, stream, writes=writes)
 
@@ -194,17 +210,20 @@ class _Races:
         A loop whose condition the host reads waits after its condition and, as that is
         read again, after its body.  Without an iteration it copies what it carries.
         """
-        path = self._path
+        path, region = self._path, self._region
+        if stream is not None:
+            self._regions += 1
+            self._region = stream, self._regions
         waits = any(self._is_read_by_host(b) for b in effects.blocks if not b.returns)
         copied: list[str] = []
         for block in effects.blocks:
-            self._follow_block(block, path, depth)
+            self._follow_block(block, path, depth, any_stream=stream is not None)
             if waits:
                 self._clocks.wait_for_all()
             if block.repeats and block.returns:
                 carried = block.operands[: len(effects.definitions)]
                 copied += [item.name for item in carried if isinstance(item, BufferRef)]
-        self._path = path
+        self._path, self._region = path, region
         for name in copied:
             self._use_on_first(name, writes=False)
         for made in effects.definitions:
@@ -219,7 +238,15 @@ class _Races:
             self._effects.visit(line).host_waits for line in nested.block.lines
         )
 
-    def _follow_block(self, nested: NestedBlock, path: LinePath, depth: int) -> None:
+    def _in_region(self, stream: Stream) -> Stream:
+        """Return a stream, or the stream of the current graph region with that number."""
+        if self._region is None or stream == self._region[0]:
+            return stream
+        return Stream(stream.device, stream.number, self._region[1])
+
+    def _follow_block(
+        self, nested: NestedBlock, path: LinePath, depth: int, *, any_stream: bool
+    ) -> None:
         """Follow a block, whose parameters have the histories of its operands."""
         if depth >= MAX_NESTING:
             return
@@ -231,7 +258,8 @@ class _Races:
             if inner is not None and outer is not None:
                 self._histories[id(inner.storage)] = self._history(outer.storage)
         with self._clocks.in_block():
-            self.walk(nested.block.lines, (*path, nested.field, "lines"), depth + 1)
+            path = (*path, nested.field, "lines")
+            self.walk(nested.block.lines, path, depth + 1, any_stream=any_stream)
 
     def _report(self, conflict: Conflict) -> None:
         earlier, later = conflict.earlier, conflict.later

@@ -114,6 +114,7 @@ class LineScope:
 
     ``reported`` has names of other scopes whose use here was reported.  ``awaited`` has the
     symbols in types of results that following lines must define, with the result's place.
+    ``any_stream`` says that the lines of a nested block may be on other streams than 0.
     """
 
     path: LinePath
@@ -123,6 +124,7 @@ class LineScope:
     symbols: list[str] = field(factory=list[str])
     reported: set[str] = field(factory=set[str])
     awaited: dict[str, LinePath] = field(factory=dict[str, LinePath])
+    any_stream: bool = False
 
 
 @define(eq=False)

@@ -191,7 +191,7 @@ def check_stream(state: State, device: wir.Device, stream: int) -> None:
         state.report(
             Code.INVALID_PLACEMENT, f"{stream!r} is not the number of a stream", str(stream)
         )
-    elif state.scope.depth:
+    elif state.scope.depth and not state.scope.any_stream:
         state.report(
             Code.NESTED_STREAM,
             f"a block is on stream 0, not on stream {stream}",
