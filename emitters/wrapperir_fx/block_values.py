@@ -2,6 +2,7 @@
 
 They take and return tensors and ints, called leaves here.  A float becomes a tensor with
 one double, a tuple becomes its elements; an opaque value is returned and never taken.
+Graph regions are no higher-order operators: they take floats, which are not ``boxed``.
 """
 
 import operator
@@ -44,7 +45,11 @@ class PassedOperand:
 
 
 def pass_operand(
-    graph: GraphContext, argument: wir.Argument, types: Sequence[wir.ValueType]
+    graph: GraphContext,
+    argument: wir.Argument,
+    types: Sequence[wir.ValueType],
+    *,
+    boxed: bool = True,
 ) -> PassedOperand:
     """Append nodes that split an operand into leaves; blocks declare ``types``.
 
@@ -56,18 +61,21 @@ def pass_operand(
             graph.report(
                 "a block is given a value that is neither tensor nor number", argument.name
             )
-        return PassedOperand(
-            leaves_of(graph, argument, value.type), value.type, value.roots
-        )
+        leaves = leaves_of(graph, argument, value.type, boxed=boxed)
+        return PassedOperand(leaves, value.type, value.roots)
     assert isinstance(argument, int | float | wir.Symbol | wir.Operation)  # verified
     kinds = {kind_of(type.dtype) for type in types if isinstance(type, wir.ScalarType)}
     dtype = graph.facts.kinds.dtype(argument)
     type = wir.ScalarType(_DTYPES[kinds.pop()] if len(kinds) == 1 else dtype)
-    return PassedOperand(leaves_of(graph, argument, type), type)
+    return PassedOperand(leaves_of(graph, argument, type, boxed=boxed), type)
 
 
 def leaves_of(
-    graph: GraphContext, argument: wir.Argument, type: wir.ValueType
+    graph: GraphContext,
+    argument: wir.Argument,
+    type: wir.ValueType,
+    *,
+    boxed: bool = True,
 ) -> tuple[FxArgument, ...]:
     """Append nodes that split a value of ``type`` into leaves; numbers are converted."""
     if isinstance(type, wir.ScalarType):
@@ -80,7 +88,8 @@ def leaves_of(
                 argument, int | float | wir.Symbol | wir.Operation
             )  # verified
             number = graph.numbers.of_kind(argument, kind)
-        return (_boxed(graph, number) if kind is wir.SymbolKind.FLOAT else number,)
+        boxed = boxed and kind is wir.SymbolKind.FLOAT
+        return (_boxed(graph, number) if boxed else number,)
     if isinstance(argument, wir.BufferRef):
         return tuple(_spread(graph, graph.values[argument.name].node, type))
     assert argument is None  # verified: the only opaque value without a name
@@ -94,6 +103,7 @@ def gather(
     take: Take,
     given: wir.ValueType | None = None,
     *,
+    boxed: bool = True,
     lay_out: bool = False,
 ) -> Node:
     """Append nodes that make a value from its leaves, and return it.
@@ -108,7 +118,7 @@ def gather(
             assert isinstance(given, wir.ScalarType)  # verified
             same = kind_of(given.dtype) is kind_of(type.dtype)
             look = graph.fakes.of(given, name if same else f"{name} as given")
-            if kind_of(given.dtype) is wir.SymbolKind.FLOAT:
+            if boxed and kind_of(given.dtype) is wir.SymbolKind.FLOAT:
                 cell = take(f"{name}_cell", graph.fakes.of(_CELL))
                 node = graph.nodes.call(_aten.item.default, (cell,), name=name, val=look)
             else:
@@ -135,16 +145,16 @@ def gather(
             return take(name, graph.fakes.of(type, name))
 
 
-def pass_symbol(graph: GraphContext, name: str) -> FxArgument:
+def pass_symbol(graph: GraphContext, name: str, *, boxed: bool) -> FxArgument:
     """Append the leaf of a symbol, and return it."""
     number = graph.numbers.symbols[name]
-    return _boxed(graph, number) if _is_float(graph, name) else number
+    return _boxed(graph, number) if boxed and _is_float(graph, name) else number
 
 
-def take_symbol(graph: GraphContext, name: str, take: Take) -> Node:
+def take_symbol(graph: GraphContext, name: str, take: Take, *, boxed: bool) -> Node:
     """Append nodes that make a symbol from its leaf, and return it."""
     val = graph.fakes.number(wir.Symbol(name))
-    if not _is_float(graph, name):
+    if not (boxed and _is_float(graph, name)):
         return take(name, val)
     cell = take(f"{name}_cell", graph.fakes.of(_CELL))
     return graph.nodes.call(_aten.item.default, (cell,), name=name, val=val)

@@ -47,7 +47,7 @@ class BlockInputs:
     """The inputs of a line's blocks: operands, constants and symbols.
 
     ``lifted`` are the leaves of the constants and symbols; ``numbers`` are the symbols
-    whose values are known.
+    whose values are known.  With ``boxed``, floats are given as tensors.
     """
 
     operands: tuple[PassedOperand, ...]
@@ -55,6 +55,7 @@ class BlockInputs:
     symbols: tuple[str, ...]
     lifted: tuple[FxArgument, ...]
     numbers: Mapping[str, GraphNumber]
+    boxed: bool
 
     def leaves(self, begin: int = 0, end: int | None = None) -> tuple[FxArgument, ...]:
         """Return the leaves of some operands."""
@@ -70,7 +71,11 @@ class NestedGraph:
 
 
 def give(
-    graph: GraphContext, operands: Sequence[PassedOperand], blocks: Sequence[wir.Block]
+    graph: GraphContext,
+    operands: Sequence[PassedOperand],
+    blocks: Sequence[wir.Block],
+    *,
+    boxed: bool = True,
 ) -> BlockInputs:
     """Append nodes that make the inputs of all blocks of one line."""
     needs, known = graph.context.needs, graph.numbers.symbols
@@ -79,11 +84,13 @@ def give(
     symbols = [name for name in used if isinstance(known[name], Node)]
     lifted = (
         *(graph.values[name].node for name in constants),
-        *(pass_symbol(graph, name) for name in symbols),
+        *(pass_symbol(graph, name, boxed=boxed) for name in symbols),
     )
     # Known numbers are constants of the nested graph.
     numbers = {name: known[name] for name in used if not isinstance(known[name], Node)}
-    return BlockInputs(tuple(operands), tuple(constants), tuple(symbols), lifted, numbers)
+    return BlockInputs(
+        tuple(operands), tuple(constants), tuple(symbols), lifted, numbers, boxed
+    )
 
 
 def nest(
@@ -105,7 +112,10 @@ def nest(
         inner.streams = streams
     take = _Placeholders(inner)
     for parameter, operand in zip(block.parameters, given.operands, strict=True):
-        node = gather(inner, parameter.name, parameter.type, take, operand.type)
+        node = gather(
+            *(inner, parameter.name, parameter.type, take, operand.type),
+            boxed=given.boxed,
+        )
         roots = operand.roots or frozenset((parameter.name,))
         inner.values[parameter.name] = GraphValue(node, parameter.type, roots)
     for name in given.constants:
@@ -114,7 +124,7 @@ def nest(
         inner.values[name] = GraphValue(node, outer.type, outer.roots)
     inner.numbers.symbols.update(given.numbers)
     for name in given.symbols:
-        inner.numbers.symbols[name] = take_symbol(inner, name, take)
+        inner.numbers.symbols[name] = take_symbol(inner, name, take, boxed=given.boxed)
     inner.emit_lines(block.lines, (*graph.path, field, "lines"))
     if results is None:
         inner.nodes.output(_truth(inner, block.results[0]))
@@ -263,7 +273,9 @@ def _emit_call(
 ) -> None:
     """Append the call of a block: its graph, facts of the line, operands."""
     blocks = (line.body,)
-    given = give(graph, _operands(graph, line.operands, 0, blocks), blocks)
+    boxed = isinstance(line, wir.SubgraphCallLine)
+    operands = _operands(graph, line.operands, 0, blocks, boxed=boxed)
+    given = give(graph, operands, blocks, boxed=boxed)
     attribute, body = f"{line.name}_graph", line.body
     nested = nest(graph, attribute, body, "body", given, line.results, streams)
     args = (nested.node, *facts, *given.leaves(), *given.lifted)
@@ -276,9 +288,16 @@ def _operands(
     arguments: Sequence[wir.Argument],
     begin: int,
     blocks: Sequence[wir.Block],
+    *,
+    boxed: bool = True,
 ) -> list[PassedOperand]:
     return [
-        pass_operand(graph, argument, [block.parameters[index].type for block in blocks])
+        pass_operand(
+            graph,
+            argument,
+            [block.parameters[index].type for block in blocks],
+            boxed=boxed,
+        )
         for index, argument in enumerate(arguments, start=begin)
     ]
 

@@ -60,7 +60,9 @@ def _lower_graph_region(scope: GraphScope, node: torch.fx.Node) -> None:
     graph, name, stream, recordings, *values = node.args
     assert isinstance(name, str)
     assert isinstance(recordings, int)
-    _check_examples(node, False)
+    for value in (node, *values):
+        if isinstance(value, torch.fx.Node):
+            example_of(value)
     found = stream_of_node(scope, stream)
     make = functools.partial(
         wir.GraphRegionLine,
