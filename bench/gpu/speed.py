@@ -174,29 +174,36 @@ def measure_calls(run: Run, workloads: Sequence[Workload]) -> None:
     timers = [_killed_late(process) for _, process in processes]
     ready = []
     for workload, process in processes:
-        if any("ready" in line for line in _lines(process)):
+        first = next(_lines(process), {})
+        if "ready" in first:
             ready.append((workload, process))
             click.echo(f"{workload.name}: compiled")
         else:
-            reason = _ended(process)
-            run.add(*_skipped(workload, reason))
+            run.add(*_skipped(workload, first.get("skipped") or _ended(process)))
     for workload, process in ready:
         assert process.stdin is not None
         process.stdin.write("go\n")
         process.stdin.close()
+        run.add(*_skipped(workload, None))
         for line in _lines(process):
-            record, words = _calls_record(workload.name, line)
-            run.add(record, words)
+            if "contender" in line:
+                run.add(*_calls_record(workload.name, line))
+            else:
+                run.add(*_skipped(workload, line.get("skipped")))
         if process.wait():
-            reason = _ended(process)
-            run.add(*_skipped(workload, reason))
+            run.add(*_skipped(workload, _ended(process)))
     for timer in timers:
         timer.cancel()
 
 
-def _skipped(workload: Workload, reason: str) -> tuple[Record, str]:
-    record = {"name": f"{workload.name}/skipped", "skipped": reason}
-    return record, f"{workload.name}: skipped: {reason}"
+def _skipped(workload: Workload, reason: object) -> tuple[Record, str]:
+    """Return the record of why a workload has no figures; ``None`` if it has."""
+    record = {
+        "name": f"{workload.name}/skipped",
+        "skipped": None if reason is None else str(reason),
+    }
+    words = f"skipped: {reason}" if reason else "contenders take turns"
+    return record, f"{workload.name}: {words}"
 
 
 def _calls_record(workload: str, line: Mapping[str, object]) -> tuple[Record, str]:

@@ -134,15 +134,8 @@ def timed(
     return times
 
 
-def main(name: str, rounds: str) -> None:
-    """Print the records."""
-    output = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print is no record
-
-    def say(record: Mapping[str, object]) -> None:
-        print(json.dumps(record), file=output, flush=True)
-
-    (workload,) = (each for each in WORKLOADS if each.name == name)
+def records_of(workload: Workload, rounds: int) -> Iterator[Mapping[str, object]]:
+    """Yield the objects to print; go on after the first when there is input."""
     torch._dynamo.config.recompile_limit = 64
     torch.manual_seed(0)
     prepared = workload.prepare()
@@ -150,7 +143,7 @@ def main(name: str, rounds: str) -> None:
     steps = compiled_steps(workload, prepared, records)
     gc.collect()
     gc.freeze()
-    say({"ready": True})
+    yield {"ready": True}
     sys.stdin.readline()
     moved = [
         tuple(tensor.clone() for tensor in each)
@@ -158,12 +151,25 @@ def main(name: str, rounds: str) -> None:
         for each in prepared.inputs
     ]
     kinds = {"in_place": prepared.inputs, "moved": moved}
-    times = timed(steps, kinds, int(rounds), records)
+    times = timed(steps, kinds, rounds, records)
     for (contender, kind), seconds in times.items():
         records[contender][kind] = min(seconds) * 1e6
         records[contender][f"{kind}_median"] = statistics.median(seconds) * 1e6
     for contender, record in records.items():
-        say({"contender": contender, **record})
+        yield {"contender": contender, **record}
+
+
+def main(name: str, rounds: str) -> None:
+    """Print the records, or why there are none."""
+    output = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what libraries print is not a record
+    (workload,) = (each for each in WORKLOADS if each.name == name)
+    try:
+        for record in records_of(workload, int(rounds)):
+            print(json.dumps(record), file=output, flush=True)
+    except Exception as error:
+        traceback.print_exc()
+        print(json.dumps({"skipped": reason_of(error)}), file=output, flush=True)
 
 
 if __name__ == "__main__":

@@ -144,6 +144,23 @@ def test_each_record_is_kept_and_the_page_written(
     assert "softmaxes of 64×64 | 2 |" in (tmp_path / "page.md").read_text()
 
 
+def test_a_workload_that_fails_says_why_and_nothing_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    monkeypatch.setattr(speed, "PAGE", tmp_path / "page.md")
+    results = ResultFile(tmp_path / "results.jsonl")
+    run = speed.Run(results=results, folder=tmp_path / "caches", rounds=1, jobs=2)
+    run.add({"name": "machine", "text": "here"}, "began")
+    speed.measure_calls(run, [WORKLOADS[-1]])
+    page = (tmp_path / "page.md").read_text()
+    assert "here" in page
+    assert "relu): AssertionError: Torch" in page
+    run.add(*speed._skipped(WORKLOADS[-1], None))
+    assert "AssertionError" not in (tmp_path / "page.md").read_text()
+
+
 def test_a_machine_without_a_gpu_is_told() -> None:
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
