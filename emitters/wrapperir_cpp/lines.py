@@ -30,7 +30,14 @@ from wrapperir_cpp.memory import (
     tensor_handle,
 )
 from wrapperir_cpp.operators import emit_operator
-from wrapperir_cpp.streams import emit_join, emit_record, emit_wait, on_stream
+from wrapperir_cpp.streams import (
+    emit_block_begin,
+    emit_block_end,
+    emit_join,
+    emit_record,
+    emit_wait,
+    on_stream,
+)
 from wrapperir_cpp.triton_kernels import TRITON_KERNELS
 
 
@@ -74,7 +81,11 @@ class CppLines(wir.LineVisitor[None]):
                 remark = context.new_remark(shown[index])
                 if remark:
                     context.writer.emit_comment(remark)
+                if path == ("lines",):
+                    emit_block_begin(context, index)
                 self.visit(line)
+                if path == ("lines",):
+                    emit_block_end(context, index)
 
         context.module.emit_chunks(writer, lines, emit_part)
         context.writer = writer

@@ -55,6 +55,25 @@ def emit_plans(context: Context, writer: SourceWriter) -> None:
         )
 
 
+def emit_block_begin(context: Context, index: int) -> None:
+    """Append the taking of the blocks of memory that the program's line is the first in.
+
+    Blocks of calls with several streams are there from the call's begin to its end.
+    """
+    for device, name in context.device_names.items() if not context.devices.streams else ():
+        region = context.arena.regions.get(device)
+        if region is not None and region.begin == index:
+            context.writer.emit_line("c.{}->take_block({});", name, format_int(index))
+
+
+def emit_block_end(context: Context, index: int) -> None:
+    """Append the dropping of the blocks of memory that the line is the last in."""
+    for device, name in context.device_names.items():
+        region = context.arena.regions.get(device)
+        if region is not None and region.end == index:
+            context.writer.emit_line("c.{}->drop_block();", name)
+
+
 def emit_begin(context: Context, writer: SourceWriter) -> None:
     """Append the lines before the definition of ``c``; the first device is then current."""
     for device, name in reversed(context.device_names.items()):

@@ -189,11 +189,31 @@ def test_memory_is_shared_in_one_stream_alone(stream: int) -> None:
   %c = allocate f32[32]
   kernel_call @triton_add(%b, %y, %c, 32){at}
   free %b
-  %d = allocate f32[32]
-  kernel_call @triton_add(%c, %y, %d, 32){at}
   free %c
+  %d = allocate f32[32]
+  kernel_call @triton_add(%x, %y, %d, 32){at}
   return %d
 """)
     text = str(CppEmitter().emit(on_gpu(program)).files["program.cpp"])
     bytes = 384 if stream else 256
     assert f"{bytes}, 0}};" in text
+    assert ("take_block(0)" in text) == ("drop_block()" in text) == (not stream)
+
+
+def test_a_block_does_not_raise_the_peak() -> None:
+    program = on_streams("""\
+  %a = allocate f32[32]
+  kernel_call @triton_add(%x, %y, %a, 32)
+  %b = allocate f32[32]
+  kernel_call @triton_add(%a, %y, %b, 32)
+  free %a
+  %c = allocate f32[32]
+  kernel_call @triton_add(%b, %y, %c, 32)
+  free %b
+  %d = allocate f32[32]
+  kernel_call @triton_add(%c, %y, %d, 32)
+  free %c
+  return %d
+""")
+    text = str(CppEmitter().emit(on_gpu(program)).files["program.cpp"])
+    assert "block(" not in text  # beside %d, a block for two buffers would be one too many

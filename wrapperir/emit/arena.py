@@ -3,7 +3,8 @@
 A frame has one arena of CPU memory for all calls that it runs, and a call one block of
 memory on each other device.  A storage lies there if its size is known, nothing of it
 outlives the call, and no operator looks past its tensor at the memory around it, gives the
-tensor another layout, or may keep it.
+tensor another layout, or may keep it.  A block on another device holds only what it may
+without a higher peak, and only from its first to its last use.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from attrs import define, field, frozen
 
 from wrapperir.analysis import (
+    UNIT,
     Entry,
+    Footprints,
     Storage,
     StorageKind,
     block_entry,
@@ -32,7 +35,8 @@ from wrapperir.ir import (
 )
 from wrapperir.ir.line_effects import LineEffects
 from wrapperir.ir.storage_operators import needs_own_tensors
-from wrapperir.planning import Buffer, plan_greedily
+from wrapperir.passes.pool_choice import BufferCandidate, PoolClass, choose_pools
+from wrapperir.planning import Buffer, plan, plan_greedily
 
 ALIGNMENT = 64
 """Bytes that every storage in an arena is aligned to, if it promises no more."""
@@ -42,11 +46,16 @@ _LARGEST = 2**40
 
 @frozen
 class Region:
-    """The memory of one device: its size, and the byte ranges that begin as zero."""
+    """The memory of one device: its size, and the byte ranges that begin as zero.
+
+    It is used from before the program's line ``begin`` until after its line ``end``.
+    """
 
     bytes: int
     alignment: int
     zeroed: tuple[tuple[int, int], ...] = ()
+    begin: int = 0
+    end: int = 0
 
 
 @frozen
@@ -85,24 +94,68 @@ def plan_arena(
             is_kept = device != CPU and candidate.storage.kind is StorageKind.PROGRAM
             groups.setdefault((device, is_kept), []).append(candidate)
     for (device, is_kept), candidates in groups.items():
+        begin, end = 0, len(program.lines)
+        if device != CPU and not is_kept and not has_streams:
+            candidates, begin, end = _within_peak(program, candidates)
+            if not candidates:
+                continue
         buffers = [
             candidate.buffer(found.time, stays=has_streams and device != CPU)
             for candidate in candidates
         ]
-        plan = plan_greedily(buffers)
+        solved = plan_greedily(buffers) if device == CPU else plan(buffers)
         zeroed: list[tuple[int, int]] = []
         for candidate, buffer, offset in zip(
-            candidates, buffers, plan.offsets, strict=True
+            candidates, buffers, solved.offsets, strict=True
         ):
             offsets[candidate.storage.name] = offset
             if candidate.storage.kind is StorageKind.PROGRAM:
                 zeroed.append((offset, buffer.size))
         alignment = max(buffer.alignment for buffer in buffers)
-        region = Region(plan.height, alignment, tuple(zeroed))
+        region = Region(solved.height, alignment, tuple(zeroed), begin, end)
         (kept if is_kept else regions)[device] = region
         if is_kept:
             kept_names.update(candidate.storage.name for candidate in candidates)
     return ArenaPlan(offsets, regions, kept, frozenset(kept_names))
+
+
+def _within_peak(
+    program: Program, candidates: Sequence["_ArenaStorage"]
+) -> tuple[list["_ArenaStorage"], int, int]:
+    """Return candidates that may share a block without a higher peak, and its lines.
+
+    A block takes its whole height while it is there, as a pool of ``plan_memory`` does.
+    """
+    footprints = Footprints.of_program(program)
+    entry = program_entry(program)
+    _, footprint = footprints.of(program.lines, program.outputs, entry)
+    found: dict[BufferCandidate, _ArenaStorage] = {}
+    groups: dict[PoolClass, list[BufferCandidate]] = {}
+    for candidate in candidates:
+        storage = candidate.storage
+        dimension, size = footprints.dimension(storage)
+        if candidate.line is None and size:
+            alignment = max(storage.type.alignment or 1, ALIGNMENT) // UNIT
+            begin, end = storage.begin, storage.end
+            buffer = BufferCandidate(begin, end, max(end, begin + 1), size, alignment)
+            kind = PoolClass(dimension, storage.type.device, DEFAULT_SPACE, False)
+            groups.setdefault(kind, []).append(buffer)
+            found[buffer] = candidate
+    pools = choose_pools(groups, footprint, len(program.lines))
+    if not pools:
+        return [], 0, 0
+    block = max(pools, key=lambda pool: len(pool.buffers))
+    chosen = [found[buffer] for buffer in block.buffers]
+    nested = [
+        candidate
+        for candidate in candidates
+        if candidate.line is not None and block.begin <= candidate.line < block.end
+    ]
+    if nested:
+        buffers = [each.buffer(0, stays=False) for each in (*chosen, *nested)]
+        if plan(buffers).height <= block.height * UNIT:
+            chosen += nested
+    return chosen, block.begin, block.end
 
 
 def plain_device(device: Device) -> Device:
@@ -110,11 +163,14 @@ def plain_device(device: Device) -> Device:
     return Device(device.kind) if device.index == 0 else device
 
 
-@frozen
+@frozen(eq=False)
 class _ArenaStorage:
+    """A storage that may be placed; ``line`` is the program's line of a nested block."""
+
     storage: Storage
     begin: int
     end: int
+    line: int | None
 
     def buffer(self, time: int, *, stays: bool) -> Buffer:
         """Return the planner's buffer; a workspace of the program is always alive."""
@@ -148,14 +204,18 @@ class _ArenaStorages:
         results: Iterable[Argument],
         entry: Entry,
         lent: Mapping[str, tuple[Storage, ...]],
+        outer: int | None = None,
     ) -> None:
-        """Add the storages of a block; ``lent`` has the storages behind its parameters."""
+        """Add the storages of a block; ``lent`` has the storages behind its parameters.
+
+        ``outer`` is the program's line that a nested block belongs to.
+        """
         found = find_storages(lines, results, entry, self.effects)
         for name, storages in lent.items():
             for parameter in found.of_name.get(name, ()):
                 self._lenders[parameter] = storages
         times: list[int] = []
-        for line in lines:
+        for index, line in enumerate(lines):
             times.append(self.time)
             self.time += 1
             done = self.effects.visit(line)
@@ -171,7 +231,8 @@ class _ArenaStorages:
                     if isinstance(operand, BufferRef)
                 }
                 block = nested.block
-                self.add_block(block.lines, block.results, block_entry(block), lent)
+                at = index if outer is None else outer
+                self.add_block(block.lines, block.results, block_entry(block), lent, at)
         times.append(self.time)
         for storage in found.storages:
             if storage.escapes:
@@ -180,7 +241,7 @@ class _ArenaStorages:
                 self._exclude(storage)
             if _is_plain(storage, self.kinds):
                 begin, end = times[storage.begin], times[storage.end]
-                self.candidates.append(_ArenaStorage(storage, begin, end))
+                self.candidates.append(_ArenaStorage(storage, begin, end, outer))
 
     def _exclude_all(self, storages: Iterable[Storage]) -> None:
         for storage in storages:

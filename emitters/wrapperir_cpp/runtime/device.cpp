@@ -157,8 +157,7 @@ DeviceCall::DeviceCall(
     // The last call with this frame may have been on another stream.
     if (state_->has_ended && state_->last != current_)
       functions_.wait(current_, state_->ended, -1);
-    if (plan.block_bytes)
-      block_ = static_cast<char*>(functions_.allocate(plan.block_bytes, -1));
+    if (plan.block_bytes && plan.streams) take_block(-1);
     fork(-1);
   } catch (...) {
     release();
@@ -167,6 +166,15 @@ DeviceCall::DeviceCall(
 }
 
 DeviceCall::~DeviceCall() { release(); }
+
+void DeviceCall::take_block(int line) {
+  block_ = static_cast<char*>(functions_.allocate(plan_.block_bytes, line));
+}
+
+void DeviceCall::drop_block() {
+  functions_.deallocate(block_);
+  block_ = nullptr;
+}
 
 void DeviceCall::release() {
   functions_.deallocate(block_);

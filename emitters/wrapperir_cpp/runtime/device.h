@@ -40,7 +40,7 @@ struct DevicePlan {
   int32_t index;
   int32_t streams;  // without stream 0
   int32_t events;
-  int64_t block_bytes;      // memory of each call
+  int64_t block_bytes;      // memory that each call takes for some of its lines
   int64_t workspace_bytes;  // memory that is zeroed once and kept
 };
 
@@ -74,6 +74,10 @@ class DeviceCall {
   const DeviceFunctions& functions() const { return functions_; }
   void* stream(int number) const { return number ? side(number) : current_; }
   int32_t index() const { return plan_.index; }
+  // With several streams, a call has its block from its begin to its end. Else a line takes it,
+  // and it is dropped at the end of the call if no line drops it.
+  void take_block(int line);
+  void drop_block();
   char* block() const { return block_; }
   char* workspace() const;
   // Memory of the device for a launch, until the launch is done.
