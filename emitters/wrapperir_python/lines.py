@@ -26,6 +26,7 @@ from wrapperir_python.choices import describe_choice, find_callee
 from wrapperir_python.context import PythonContext
 from wrapperir_python.operators import format_operator_call
 from wrapperir_python.pools import drop_name, emit_place, emit_pool, emit_pool_view
+from wrapperir_python.regions import emit_region, reason_against_recording
 from wrapperir_python.streams import emit_actions, emit_zero, on_stream
 
 
@@ -263,11 +264,19 @@ class PythonLines(PythonContext, wir.LineVisitor[None]):
         PythonBlocks(self).emit_subgraph(line)
 
     def visit_graph_region(self, line: wir.GraphRegionLine) -> None:
-        """Append the lines of the block in place."""
+        """Append ``buf1, = layer0(arg0, buf0)``, or the lines of the block in place."""
         emit_actions(self, self.streams.enter_region(line))
-        self.writer.emit_comment(f"graph region {line.name}")
-        PythonBlocks(self).emit_subgraph(line)
+        reason = self.reason_against_recording(line)
+        if reason is None:
+            emit_region(self, line)
+        else:
+            self.writer.emit_comment(f"graph region {line.name} is not recorded: {reason}")
+            PythonBlocks(self).emit_subgraph(line)
         self.streams.leave_region(line)
+
+    def reason_against_recording(self, line: wir.GraphRegionLine) -> str | None:
+        """Return why a region is not recorded, ``None`` if it is."""
+        return reason_against_recording(self, line)
 
     def visit_comment(self, line: wir.CommentLine) -> None:
         """Append the comment, escaped."""

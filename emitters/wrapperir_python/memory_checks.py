@@ -153,6 +153,10 @@ class CheckedLines(PythonLines):
         super().visit_graph_region(line)
         self._emit_results(line.results)
 
+    def reason_against_recording(self, line: wir.GraphRegionLine) -> str | None:
+        """Return that memory is checked in each call."""
+        return "its memory is checked"
+
     def _emit_results(self, results: Iterable[wir.Result]) -> None:
         for result in results:
             if not isinstance(result.type, wir.ScalarType):

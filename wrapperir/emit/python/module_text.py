@@ -106,7 +106,7 @@ RESERVED = frozenset(
         *(*keyword.kwlist, "__debug__", *dir(builtins), *IMPORTS, *SUPPORT_FUNCTIONS),
         *("args", "call", "bind_constants", "constants", "async_compile"),
         *("operator", "operators", "memory", "memory_check", "kernel_choices"),
-        *("input_check", "launches"),
+        *("input_check", "launches", "graphs"),
     }
 )
 
@@ -131,6 +131,7 @@ class ModuleText:
         self.awaiting = SourceWriter()
         self.launchers = SourceWriter()
         self.choices = SourceWriter()
+        self.regions = SourceWriter()
         self.files: dict[str, str | bytes] = {}
         self.streams: dict[Stream, Fragment] = {}
         self.made: dict[tuple[object, ...], Fragment] = {}
@@ -215,7 +216,7 @@ class ModuleText:
         return known
 
     def emit_head(self, writer: SourceWriter) -> None:
-        """Append imports, bindings, support functions, definitions, launchers and choices.
+        """Append imports, bindings, support functions, definitions and functions.
 
         Operators are built while the kernels are, before those are waited for.
         """
@@ -248,3 +249,4 @@ class ModuleText:
                 writer.emit_writer(section)
         writer.emit_writer(self.launchers)
         writer.emit_writer(self.choices)
+        writer.emit_writer(self.regions)

@@ -17,14 +17,16 @@ from typing import Any
 import torch
 
 
-def build(source: Path, caching: Any) -> ModuleType | None:
+def build(source: Path, caching: Any, *headers: str) -> ModuleType | None:
     """Return the module of a C++ file; ``None`` where it cannot be compiled or loaded.
 
-    ``caching`` is the module of the user's caches.
+    ``caching`` is the module of the user's caches, ``headers`` are files beside the source
+    that it includes, other than ``tensors.h``.
     """
     try:
         text = source.read_bytes()
-        header = source.with_name("tensors.h").read_text("utf-8")
+        named = ("tensors.h", *headers)
+        included = [source.with_name(name).read_text("utf-8") for name in named]
         home = Path(torch.__file__).parent
         command = [
             *shlex.split(os.environ.get("CXX") or "c++"),
@@ -44,7 +46,7 @@ def build(source: Path, caching: Any) -> ModuleType | None:
         cache = caching.user_cache(source.stem)
         if cache is None:
             return None
-        facts = (text.decode(), header, torch.__version__, sys.version, command)
+        facts = (text.decode(), included, torch.__version__, sys.version, command)
         key = caching.digest_of(facts)
         return import_file(cache.built(f"{key}.so", compile), source.stem)
     except (OSError, ValueError, ImportError, subprocess.CalledProcessError):

@@ -1,0 +1,123 @@
+"""Graph regions in Python: functions that are recorded as CUDA graphs and replayed."""
+
+from wrapperir import ir as wir
+from wrapperir.analysis import block_entry, find_storages
+from wrapperir.emit import Fragment, SourceWriter, fragment, joined
+from wrapperir.emit.python.compiled_launches import CACHE, EMITTED
+from wrapperir.emit.python.expressions import format_int, format_targets, format_tuple
+from wrapperir.ir.blocks import walk_lines
+from wrapperir.ir.line_effects import LineEffects, uses
+from wrapperir.ir.mentions import argument_symbols, line_symbols
+from wrapperir_python.blocks import PythonBlocks
+from wrapperir_python.context import PythonContext
+
+_FILES = (
+    *("graphs.cpp", "recording.h", "tensors.h", "graph_captures.py", "native_module.py"),
+    CACHE,
+)
+
+
+def reason_against_recording(
+    context: PythonContext, line: wir.GraphRegionLine
+) -> str | None:
+    """Return why a region is not recorded, ``None`` if it is."""
+    if line.device.kind != "cuda":
+        return f"{line.device} has no graphs"
+    if context.streams.side:
+        return "the program uses several streams"
+    if line.device.index not in (None, context.arguments.current_gpu):
+        return "it runs on another device than the program's first"
+    names = (x.name for x in line.operands if isinstance(x, wir.BufferRef))
+    types = (context.facts.types[name] for name in names)
+    if any(not isinstance(type, wir.TensorType | wir.ScalarType) for type in types):
+        return "it is given a value that is neither a tensor nor a number"
+    return None
+
+
+def emit_region(context: PythonContext, line: wir.GraphRegionLine) -> None:
+    """Append ``buf1 = attention(arg0, buf0, s0)``, and the function to the module.
+
+    The function's parameters are the tensors and numbers that the block reads, constants
+    among them, by the names that they have outside.
+    """
+    module, outer = context.module, context.writer
+    tensors, numbers = _operands(context, line)
+    block = module.names.claim(line.name[:240])
+    results = [context.values[result.name] for result in line.results]
+    context.writer = SourceWriter()
+    PythonBlocks(context).emit_subgraph(line)
+    body, context.writer = context.writer, outer
+    functions = module.regions
+    functions.emit_blank(2)
+    given = joined(", ", [*tensors.values(), *numbers])
+    functions.emit_line("def {}({}):", block, given)
+    with functions.indented():
+        functions.emit_writer(body)
+        if results:
+            functions.emit_line("return {}", format_tuple(results))
+        elif not body.line_count:
+            functions.emit_line("pass")
+    changed = _written(context, line)
+    written = [
+        index
+        for index, name in enumerate(tensors)
+        if any(context.values[other] == tensors[name] for other in changed)
+    ]
+    functions.emit_blank(2)
+    graphs = module.import_file("graphs", EMITTED, *_FILES)
+    functions.emit_line("{} = {}.region(", block, graphs)
+    with functions.indented():
+        functions.emit_line(
+            "{}, tensors={}, numbers={}, written={}, device={}, recordings={},",
+            block,
+            format_int(len(tensors)),
+            format_int(len(numbers)),
+            format_tuple([format_int(index) for index in written]),
+            format_int(line.device.index or 0),
+            format_int(line.recordings),
+        )
+    functions.emit_line(")")
+    call = fragment("{}({})", block, given)
+    if results:
+        call = fragment("{} = {}", format_targets(results), call)
+    outer.emit_line("{}", call)
+
+
+def _operands(
+    context: PythonContext, line: wir.GraphRegionLine
+) -> tuple[dict[str, Fragment], list[Fragment]]:
+    """Return the tensors by name, and the numbers, that a region's block reads."""
+    inner = list(walk_lines(line.body.lines))
+    defined = {x.symbol for x in inner if isinstance(x, wir.SymbolDefinitionLine)}
+    mentioned = [name for operand in line.operands for name in argument_symbols(operand)]
+    mentioned += [name for nested in inner for name in line_symbols(nested)]
+    mentioned += [name for result in line.body.results for name in argument_symbols(result)]
+    numbers = {
+        context.module.symbols[name]: None for name in mentioned if name not in defined
+    }
+    names = [x.name for x in line.operands if isinstance(x, wir.BufferRef)]
+    names += [
+        name for nested in inner for name in uses(nested) if name in context.facts.constants
+    ]
+    tensors: dict[str, Fragment] = {}
+    for name in names:
+        value = context.values[name]
+        if isinstance(context.facts.types[name], wir.ScalarType):
+            numbers[value] = None
+        elif value not in tensors.values():
+            tensors[name] = value
+    return tensors, list(numbers)
+
+
+def _written(context: PythonContext, line: wir.GraphRegionLine) -> set[str]:
+    """Return the operands whose memory the block may write."""
+    body = line.body
+    effects = LineEffects.of_program(context.facts.program)
+    found = find_storages(body.lines, body.results, block_entry(body), effects)
+    return {
+        operand.name
+        for parameter, operand in zip(body.parameters, line.operands, strict=True)
+        if isinstance(operand, wir.BufferRef)
+        for storage in found.of_name.get(parameter.name, ())
+        if any(use.writes for use in storage.uses)
+    }

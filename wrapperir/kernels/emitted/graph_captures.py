@@ -1,0 +1,128 @@
+# PyTorch's interfaces of memory pools carry no types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportPrivateUsage=false
+"""Captures of a block's work as CUDA graphs, and the memory that they share.
+
+All programs of a process share this module: captures come one at a time, and captures for
+one stream of a device share a pool of memory.  PyTorch's own captures are not used: while
+one lasts, no other thread can draw random numbers.
+"""
+
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+
+_SPACING = 512  # bytes between displaced operands: the alignment of allocations
+_MOST_ROOM = 64 << 20  # bytes in which displaced operands lie
+
+LOCK = threading.RLock()
+"""Held while a block is captured."""
+
+_torch: Any = torch._C
+
+
+class CapturePool:
+    """The memory of captures for one stream of a device, and the stream of captures."""
+
+    def __init__(self, device: int, stream: torch.cuda.Stream) -> None:
+        """Make a pool without memory."""
+        self.device = device
+        self.handle = torch.cuda.graph_pool_handle()
+        self.stream = stream
+        self._is_held = False
+
+    def begin(self) -> None:
+        """Have this thread allocate from the pool."""
+        _torch._cuda_beginAllocateCurrentThreadToPool(self.device, self.handle)
+
+    def end(self) -> None:
+        """Have this thread allocate as before; the pool keeps its memory while it lives."""
+        _torch._cuda_endAllocateToPool(self.device, self.handle)
+        if self._is_held:
+            _torch._cuda_releasePool(self.device, self.handle)
+            return
+        self._is_held = True
+        release = _torch._cuda_releasePool
+        weakref.finalize(self, release, self.device, self.handle).atexit = False
+
+
+_StreamKey: TypeAlias = tuple[int, int]
+_pools: weakref.WeakValueDictionary[_StreamKey, CapturePool] = weakref.WeakValueDictionary()
+_streams: dict[_StreamKey, torch.cuda.Stream] = {}
+
+
+def pool_of(device: int, stream: int) -> CapturePool:
+    """Return the pool of a stream, which lives as long as somebody has it."""
+    key = device, stream
+    pool = _pools.get(key)
+    if pool is None:
+        if key not in _streams:
+            make: Any = torch.cuda.Stream
+            _streams[key] = make(device)
+        pool = _pools[key] = CapturePool(device, _streams[key])
+    return pool
+
+
+class Capture(NamedTuple):
+    """A captured graph, and the block's results, whose memory is the pool's."""
+
+    graph: Any
+    results: Any
+
+
+def capture(
+    native: Any, block: Callable[..., Any], given: Sequence[Any], pool: CapturePool
+) -> Capture:
+    """Capture the work of a call of ``block`` on the pool's stream.
+
+    ``native`` is the extension module of graphs.
+
+    Raises:
+        Exception: the block does what no capture allows, or fails.
+    """
+    stream = pool.stream.cuda_stream
+    with torch.cuda.stream(pool.stream):
+        pool.begin()
+        try:
+            native.begin(stream)
+            try:
+                results = block(*given)
+            except BaseException:
+                native.abandon(stream)
+                raise
+            return Capture(native.end(stream), results)
+        finally:
+            pool.end()
+
+
+def drop_workspaces() -> None:
+    """Give back what PyTorch keeps of a pool between calls: workspaces of cuBLAS."""
+    _torch._cuda_clearCublasWorkspaces()
+
+
+def displace(
+    operands: Sequence[torch.Tensor], device: int
+) -> tuple[list[torch.Tensor], torch.Tensor]:
+    """Return tensors like the operands, each at an address of its own, and their memory.
+
+    They overlap: nothing may read or write them.
+    """
+    target = torch.device("cuda", device)
+    largest = max((x.untyped_storage().nbytes() for x in operands), default=0)
+    size = min(largest, _MOST_ROOM) + (len(operands) + 2) * _SPACING
+    room = torch.empty(size, dtype=torch.uint8, device=target)
+    base = -(-room.data_ptr() // _SPACING) * _SPACING
+    made: list[torch.Tensor] = []
+    for index, tensor in enumerate(operands):
+        storage = tensor.untyped_storage()
+        address = base + index * _SPACING + storage.data_ptr() % _SPACING
+        moved = _torch._construct_storage_from_data_pointer(
+            address, target, storage.nbytes()
+        )
+        empty = torch.empty(0, dtype=tensor.dtype, device=target)
+        layout = tensor.storage_offset(), tensor.shape, tensor.stride()
+        made.append(empty.set_(moved, *layout))
+    return made, room

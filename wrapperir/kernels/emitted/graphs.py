@@ -1,0 +1,240 @@
+# PyTorch's private functions carry no types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportPrivateUsage=false
+"""Regions of an emitted program that are recorded as CUDA graphs and replayed.
+
+The first call with certain numbers runs the block, the second one records it, and later
+ones replay the recording; graphs.cpp replays.  The memory of a block comes from a pool that
+all recordings for a stream share: nothing in it is needed after the block, whose results
+are copied to new tensors of each call.  A region that cannot be recorded runs its block.
+"""
+
+import hashlib
+import importlib.util
+import sys
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import torch
+
+RegionFunction: TypeAlias = Callable[..., Any]
+"""Takes tensors, then numbers, and returns a tuple of results, or ``None``."""
+
+_HERE = Path(__file__).parent
+_MOST_SEEN = 256  # combinations of numbers that are remembered, beside those recorded
+_ATTEMPTS = 3
+
+
+def _import_beside(name: str) -> Any:
+    """Import a file once for all emitted programs that have it."""
+    path = _HERE / f"{name}.py"
+    key = f"wrapperir_{name}_{hashlib.sha256(path.read_bytes()).hexdigest()}"
+    if key not in sys.modules:
+        spec = importlib.util.spec_from_file_location(key, path)
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules[key] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[key])
+    return sys.modules[key]
+
+
+_captures = _import_beside("graph_captures")
+
+
+@cache
+def _native() -> Any:
+    """Return the extension module; ``None`` where it cannot be compiled."""
+    if not torch.cuda.is_available() or torch.version.hip is not None:
+        return None
+    return _import_beside("native_module").build(
+        _HERE / "graphs.cpp", _import_beside("private_cache"), "recording.h"
+    )
+
+
+def region(
+    block: RegionFunction,
+    *,
+    tensors: int,
+    numbers: int,
+    written: Sequence[int],
+    device: int,
+    recordings: int,
+) -> RegionFunction:
+    """Return a function like ``block`` that records it, and replays it.
+
+    ``written`` are the positions of the tensors that the block writes; at most
+    ``recordings`` are kept, the last used ones.
+    """
+    native_module = _native()
+    if native_module is None:
+        return block
+    recorder = Recorder(block, tensors, frozenset(written), device)
+    native: RegionFunction = native_module.Region(
+        block, recorder.run, tensors, numbers, device, recordings
+    )
+    recorder.native = native
+    return native
+
+
+class Recorder:
+    """Records a block when a combination of its numbers comes a second time."""
+
+    native: Any
+
+    def __init__(
+        self, block: RegionFunction, tensors: int, written: frozenset[int], device: int
+    ) -> None:
+        """Take the block, its number of tensors, those it writes, and its device."""
+        self.block = block
+        self.tensors = tensors
+        self.written = written
+        self.device = device
+        # By key: the plain calls that are left, and how many the last recording took.
+        self.seen: OrderedDict[bytes, tuple[int, int]] = OrderedDict()
+        self.copied: dict[bytes, frozenset[int]] = {}
+        self.failed: set[bytes] = set()
+
+    def run(
+        self, arguments: tuple[Any, ...], key: bytes, to_copy: tuple[int, ...], stream: int
+    ) -> Any:
+        """Run the block, or record and replay it.
+
+        ``to_copy`` are positions of tensors that a replay copies from now on.
+        """
+        if key in self.failed or not (to_copy or self._is_due(key)):
+            return self.block(*arguments)
+        copied = self.copied.get(key, frozenset()).union(to_copy)
+        try:
+            with _captures.LOCK:
+                self._record(arguments, key, copied, stream)
+        except Exception as error:
+            if not self.failed:
+                cause = (str(error).strip().splitlines() or [type(error).__name__])[0]
+                message = f"{self.block.__name__} is not replayed as a graph: {cause}"
+                warnings.warn(message, RuntimeWarning, stacklevel=2)
+            self.failed.add(key)
+            return self.block(*arguments)
+        self.copied[key] = copied
+        return self.native(*arguments)
+
+    def _is_due(self, key: bytes) -> bool:
+        """Return whether a key is recorded now: after a drop, twice as late as before."""
+        left, taken = self.seen.pop(key, (1, 1))
+        self.seen[key] = (left - 1, taken) if left else (2 * taken, 2 * taken)
+        if len(self.seen) > _MOST_SEEN:
+            old, _ = self.seen.popitem(last=False)
+            self.copied.pop(old, None)
+            self.failed.discard(old)
+        return not left
+
+    def _record(
+        self, arguments: tuple[Any, ...], key: bytes, copied: frozenset[int], stream: int
+    ) -> None:
+        pool = _captures.pool_of(self.device, stream)
+        given = list(arguments)
+        for position in copied:
+            given[position] = _like(given[position])
+        numbers = given[self.tensors :]
+        again = self._capture(given[: self.tensors], (), numbers, pool)
+        make = _maker(again.results)
+        del again  # its results, whose memory later captures get
+        targets = [x for x in make() if isinstance(x, torch.Tensor)] if make else []
+        operands = [*given[: self.tensors], *targets]
+        displaced, _room = _captures.displace(operands, self.device)
+        places = tuple(map(_addresses, operands, displaced))
+        # While the pool grows, each capture has its memory at other addresses.
+        for attempt in range(_ATTEMPTS):
+            # Other objects, so that what depends on objects is not taken for an address.
+            aliases = [tensor.detach() for tensor in operands]
+            again, captured, moved = (
+                self._capture(x[: self.tensors], x[self.tensors :], numbers, pool).graph
+                for x in (operands, aliases, displaced)
+            )
+            graphs = captured, again, moved
+            if self._add(key, graphs, places, operands, copied, make, pool):
+                break
+            if attempt == _ATTEMPTS - 1:  # results too are copied from where they are made
+                copied = copied.union(range(self.tensors, len(operands)))
+                self._add(key, graphs, places, operands, copied, make, pool)
+        _captures.drop_workspaces()
+
+    def _add(
+        self,
+        key: bytes,
+        graphs: tuple[Any, Any, Any],
+        places: tuple[tuple[int, ...], ...],
+        operands: Sequence[torch.Tensor],
+        copied: frozenset[int],
+        make: Callable[[], tuple[Any, ...]] | None,
+        pool: Any,
+    ) -> bool:
+        """Replace the recording of a key; return whether its operands may move."""
+        copies = tuple(
+            (i, *_place(operands[i]), i in self.written or i >= self.tensors)
+            for i in sorted(copied)
+        )
+        held = pool, [operands[i] for i in copied]
+        is_movable: bool = self.native.add(key, *graphs, places, copies, make, held)
+        return is_movable
+
+    def _capture(
+        self,
+        tensors: Sequence[torch.Tensor],
+        targets: Sequence[torch.Tensor],
+        numbers: Sequence[object],
+        pool: Any,
+    ) -> Any:
+        """Capture the block, and copies of the tensors among its results to targets."""
+
+        def block(*given: Any) -> Any:
+            results = self.block(*given)
+            found = [x for x in results or () if isinstance(x, torch.Tensor)]
+            for result, target in zip(found, targets, strict=False):
+                target.copy_(result)
+            return results
+
+        return _captures.capture(_native(), block, [*tensors, *numbers], pool)
+
+
+def _like(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.empty_strided(
+        tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device
+    )
+
+
+def _addresses(operand: torch.Tensor, displaced: torch.Tensor) -> tuple[int, int, int, int]:
+    """Return the fields of ``Operand`` in recording.h."""
+    storage = operand.untyped_storage()
+    where = operand.data_ptr(), storage.data_ptr(), storage.nbytes()
+    return *where, displaced.data_ptr()
+
+
+def _place(tensor: torch.Tensor) -> tuple[int, int]:
+    """Return the address and bytes of a tensor's elements."""
+    steps = zip(tensor.shape, tensor.stride(), strict=True)
+    last = sum((count - 1) * step for count, step in steps)
+    return tensor.data_ptr(), (last + 1) * tensor.itemsize if tensor.numel() else 0
+
+
+def _maker(
+    results: Sequence[Any] | None,
+) -> Callable[[], tuple[Any, ...]] | None:
+    """Return a function that makes tensors for results; numbers are as recorded."""
+    if not results:
+        return None
+    layouts = [
+        (tuple(x.shape), x.stride(), x.dtype) if isinstance(x, torch.Tensor) else x
+        for x in results
+    ]
+    # On the current device, which is the region's.
+    functions: Any = torch._C
+    allocate = functions._dynamo.guards._empty_strided_cuda
+
+    def make() -> tuple[Any, ...]:
+        return tuple([allocate(*x) if isinstance(x, tuple) else x for x in layouts])
+
+    return make

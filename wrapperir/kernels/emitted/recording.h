@@ -1,0 +1,403 @@
+// A recorded CUDA graph, and how it is replayed with operands at other addresses.
+//
+// The same work is captured three times, the last time with each operand at another address.
+// Words of a node's parameters that differ between the first two captures are not initialised, or
+// point to memory of the host.  Of the others, a word that the third capture changes by exactly
+// the distance of one operand is a pointer into that operand, and is rewritten when the operand
+// moves.  If it changes anything else, operands cannot move.
+#pragma once
+
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace wrapperir {
+
+// Structures of the CUDA driver's interface.
+struct KernelNode {
+  void* function;
+  unsigned grid[3];
+  unsigned block[3];
+  unsigned shared_bytes;
+  void** parameters;
+  void** extra;
+  void* kernel;  // if there is no function
+  void* context;
+};
+struct CopySide {
+  size_t x, y, z, level;
+  int memory;
+  void* host;
+  uint64_t device;
+  void* array;
+  void* reserved;
+  size_t pitch, height;
+};
+struct CopyNode {
+  CopySide source, target;
+  size_t width, height, depth;
+};
+struct FillNode {
+  uint64_t target;
+  size_t pitch;
+  unsigned value, item_bytes;
+  size_t width, height;
+};
+static_assert(sizeof(KernelNode) == 72 && sizeof(CopyNode) == 200 && sizeof(FillNode) == 40);
+
+#define WRAPPERIR_GRAPH_DRIVER(F) \
+  F(cuGetErrorName, int, const char**) \
+  F(cuGraphGetNodes, void*, void**, size_t*) \
+  F(cuGraphNodeGetType, void*, int*) \
+  F(cuGraphKernelNodeGetParams_v2, void*, KernelNode*) \
+  F(cuGraphMemcpyNodeGetParams, void*, CopyNode*) \
+  F(cuGraphMemsetNodeGetParams, void*, FillNode*) \
+  F(cuFuncGetParamInfo, void*, size_t, size_t*, size_t*) \
+  F(cuKernelGetParamInfo, void*, size_t, size_t*, size_t*) \
+  F(cuGraphInstantiateWithFlags, void**, void*, unsigned long long) \
+  F(cuGraphExecKernelNodeSetParams_v2, void*, void*, const KernelNode*) \
+  F(cuGraphExecMemcpyNodeSetParams, void*, void*, const CopyNode*, void*) \
+  F(cuGraphExecMemsetNodeSetParams, void*, void*, const FillNode*, void*) \
+  F(cuGraphLaunch, void*, void*) \
+  F(cuGraphExecDestroy, void*) \
+  F(cuGraphDestroy, void*) \
+  F(cuCtxGetCurrent, void**) \
+  F(cuStreamBeginCapture_v2, void*, int) \
+  F(cuStreamEndCapture, void*, void**) \
+  F(cuStreamIsCapturing, void*, int*) \
+  F(cuMemcpyDtoDAsync_v2, uint64_t, uint64_t, size_t, void*)
+
+struct GraphDriver {
+#define WRAPPERIR_MEMBER(name, ...) int (*name)(__VA_ARGS__);
+  WRAPPERIR_GRAPH_DRIVER(WRAPPERIR_MEMBER)
+#undef WRAPPERIR_MEMBER
+};
+
+// The driver; null if there is none, or it is older than CUDA 12.4.
+inline const GraphDriver* graph_driver() {
+  static GraphDriver driver;
+  static const bool found = [] {
+    void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    bool all = library;
+#define WRAPPERIR_FIND(name, ...) \
+  all = all && (driver.name = reinterpret_cast<decltype(driver.name)>(dlsym(library, #name)));
+    WRAPPERIR_GRAPH_DRIVER(WRAPPERIR_FIND)
+#undef WRAPPERIR_FIND
+    return all;
+  }();
+  return found ? &driver : nullptr;
+}
+
+// An error of the driver, or a graph that cannot be replayed.
+struct GraphError {
+  std::string message;
+};
+
+inline std::string described(int error, const char* what) {
+  const char* name = nullptr;
+  graph_driver()->cuGetErrorName(error, &name);
+  return std::string(what) + " failed: " + (name ? name : std::to_string(error));
+}
+
+inline void check_graph(int error, const char* what) {
+  if (error) throw GraphError{described(error, what)};
+}
+
+// A node's parameters as words, and where they came from.
+struct GraphNode {
+  enum Type { kernel = 0, copy = 1, fill = 2, empty = 5 };
+  void* handle = nullptr;
+  int type = empty;
+  KernelNode launch{};
+  CopyNode copied{};
+  FillNode filled{};
+  std::vector<uint64_t> words;  // a kernel's arguments, or the addresses of a copy or fill
+  std::vector<void*> parameters;  // where each argument begins
+  size_t packed_bytes = 0;  // of arguments that are given as one buffer
+  void* packed[5] = {};
+};
+
+// An operand in both captures: the address of its first element, and its storage.
+struct Operand {
+  uint64_t address;
+  uint64_t begin;
+  uint64_t bytes;
+  uint64_t displaced;  // the first element's address in the other capture
+};
+
+class Recording {
+ public:
+  // `graph` must outlive this object.  `again` and `displaced` are captures of the same work, the
+  // latter with each operand at its displaced address.
+  Recording(
+      void* graph, void* again, void* displaced, const std::vector<Operand>& operands)
+      : driver_(*graph_driver()),
+        graph_(graph),
+        sites_(operands.size()),
+        nodes_of_(operands.size()),
+        changes_(operands.size()) {
+    nodes_ = read(graph);
+    is_marked_.resize(nodes_.size());
+    for (const Operand& operand : operands) recorded_.push_back(operand.address);
+    addresses_ = recorded_;
+    compare(read(again), read(displaced), operands);
+    check_graph(driver_.cuCtxGetCurrent(&context_), "asking for the context");
+    instances_.push_back({instantiate(), addresses_});
+  }
+  ~Recording() {
+    for (const Instance& instance : instances_) driver_.cuGraphExecDestroy(instance.handle);
+  }
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+
+  // Whether all operands may move: each difference of the captures was explained.
+  bool is_movable() const { return is_movable_; }
+  // Nodes whose parameters point into an operand.
+  size_t nodes_of(size_t operand) const { return nodes_of_[operand]; }
+  // Nodes that launches have changed for an operand.
+  uint64_t changes(size_t operand) const { return changes_[operand]; }
+  // Where the next launch finds an operand, if its nodes point into it.
+  uint64_t address(size_t operand) const { return addresses_[operand]; }
+
+  // Have the next launch find an operand at another address.
+  void move(size_t operand, uint64_t address) {
+    if (sites_[operand].empty()) return;
+    const uint64_t distance = address - addresses_[operand];
+    for (const Site& site : sites_[operand]) nodes_[site.node].words[site.word] += distance;
+    addresses_[operand] = address;
+  }
+
+  // Launch an instance that has the operands' addresses, or one that is given them.  The driver
+  // changes an instance only when its last launch has ended, so there are several.
+  void launch(void* stream) {
+    constexpr size_t most_instances = 3;
+    size_t chosen = 0;
+    while (chosen < instances_.size() && instances_[chosen].addresses != addresses_) ++chosen;
+    if (chosen == instances_.size()) {
+      if (chosen < most_instances) instances_.push_back({instantiate(), recorded_});
+      chosen = instances_.size() - 1;
+      set_operands(instances_[chosen]);
+    }
+    // The instance that was launched last is the first, and the oldest one is changed.
+    std::rotate(
+        instances_.begin(), instances_.begin() + static_cast<ptrdiff_t>(chosen),
+        instances_.begin() + static_cast<ptrdiff_t>(chosen) + 1);
+    check_graph(driver_.cuGraphLaunch(instances_.front().handle, stream), "replaying a graph");
+  }
+
+ private:
+  struct Site {
+    uint32_t node, word;
+  };
+  struct Instance {
+    void* handle;
+    std::vector<uint64_t> addresses;
+  };
+
+  void* instantiate() const {
+    void* handle = nullptr;
+    check_graph(
+        driver_.cuGraphInstantiateWithFlags(&handle, graph_, 0), "instantiating a graph");
+    return handle;
+  }
+
+  void set_operands(Instance& instance) {
+    std::vector<uint32_t> stale;
+    for (size_t i = 0; i < addresses_.size(); ++i) {
+      if (instance.addresses[i] == addresses_[i]) continue;
+      for (const Site& site : sites_[i]) {
+        if (!is_marked_[site.node]) stale.push_back(site.node);
+        is_marked_[site.node] = true;
+      }
+      instance.addresses[i] = addresses_[i];
+      changes_[i] += nodes_of_[i];
+    }
+    for (const uint32_t node : stale) {
+      is_marked_[node] = false;
+      set(instance.handle, nodes_[node]);
+    }
+  }
+
+  std::vector<GraphNode> read(void* graph) const {
+    size_t count = 0;
+    check_graph(driver_.cuGraphGetNodes(graph, nullptr, &count), "reading a graph");
+    std::vector<void*> handles(count);
+    if (count)
+      check_graph(driver_.cuGraphGetNodes(graph, handles.data(), &count), "reading a graph");
+    std::vector<GraphNode> nodes(count);
+    for (size_t i = 0; i < count; ++i) {
+      nodes[i].handle = handles[i];
+      read_node(nodes[i]);
+    }
+    return nodes;
+  }
+
+  void read_node(GraphNode& node) const {
+    check_graph(driver_.cuGraphNodeGetType(node.handle, &node.type), "reading a node");
+    switch (node.type) {
+      case GraphNode::kernel:
+        check_graph(
+            driver_.cuGraphKernelNodeGetParams_v2(node.handle, &node.launch), "reading a launch");
+        read_arguments(node);
+        break;
+      case GraphNode::copy:
+        check_graph(
+            driver_.cuGraphMemcpyNodeGetParams(node.handle, &node.copied), "reading a copy");
+        for (const CopySide* side : {&node.copied.source, &node.copied.target}) {
+          constexpr int device = 2, unified = 4;
+          if (side->memory != device && side->memory != unified)
+            throw GraphError{"it copies memory of the host, or an array"};
+        }
+        node.words = {node.copied.source.device, node.copied.target.device};
+        break;
+      case GraphNode::fill:
+        check_graph(
+            driver_.cuGraphMemsetNodeGetParams(node.handle, &node.filled), "reading a fill");
+        node.words = {node.filled.target};
+        break;
+      case GraphNode::empty:
+        break;
+      default:
+        throw GraphError{"it has a node of type " + std::to_string(node.type)};
+    }
+  }
+
+  void read_arguments(GraphNode& node) const {
+    KernelNode& launch = node.launch;
+    if (launch.extra) {
+      read_packed(node);
+      return;
+    }
+    if (!launch.parameters) return;
+    std::vector<std::pair<size_t, size_t>> places;  // first word, bytes
+    size_t words = 0;
+    for (size_t i = 0;; ++i) {
+      size_t offset = 0, bytes = 0;
+      const int error = launch.function
+          ? driver_.cuFuncGetParamInfo(launch.function, i, &offset, &bytes)
+          : driver_.cuKernelGetParamInfo(launch.kernel, i, &offset, &bytes);
+      if (error) break;  // there are no more
+      places.emplace_back(words, bytes);
+      words += (bytes + 7) / 8;
+    }
+    node.words.assign(words, 0);
+    for (size_t i = 0; i < places.size(); ++i) {
+      uint64_t* begin = node.words.data() + places[i].first;
+      memcpy(begin, launch.parameters[i], places[i].second);
+      node.parameters.push_back(begin);
+    }
+    launch.parameters = node.parameters.data();
+  }
+
+  // Arguments in one buffer: pairs of a key and a value, up to a null.
+  static void read_packed(GraphNode& node) {
+    constexpr size_t buffer = 1, size = 2;
+    const void* begin = nullptr;
+    for (void** entry = node.launch.extra; *entry; entry += 2) {
+      const auto key = reinterpret_cast<size_t>(*entry);
+      if (key == buffer) begin = entry[1];
+      if (key == size) node.packed_bytes = *static_cast<size_t*>(entry[1]);
+    }
+    node.words.assign((node.packed_bytes + 7) / 8, 0);
+    if (begin) memcpy(node.words.data(), begin, node.packed_bytes);
+    node.packed[0] = reinterpret_cast<void*>(buffer);
+    node.packed[1] = node.words.data();
+    node.packed[2] = reinterpret_cast<void*>(size);
+  }
+
+  void compare(
+      const std::vector<GraphNode>& again, const std::vector<GraphNode>& displaced,
+      const std::vector<Operand>& operands) {
+    std::unordered_multimap<uint64_t, size_t> by_distance;
+    for (size_t i = 0; i < operands.size(); ++i)
+      by_distance.emplace(operands[i].displaced - operands[i].address, i);
+    is_movable_ = again.size() == nodes_.size() && displaced.size() == nodes_.size();
+    for (uint32_t i = 0; is_movable_ && i < nodes_.size(); ++i) {
+      const std::vector<uint64_t>&words = nodes_[i].words, &others = displaced[i].words;
+      is_movable_ = is_alike(nodes_[i], again[i]) && is_alike(nodes_[i], displaced[i]);
+      for (uint32_t word = 0; is_movable_ && word < words.size(); ++word) {
+        if (words[word] == others[word] || words[word] != again[i].words[word]) continue;
+        size_t operand = operands.size();
+        const auto found = by_distance.equal_range(others[word] - words[word]);
+        for (auto entry = found.first; entry != found.second; ++entry) {
+          const Operand& pointed = operands[entry->second];
+          if (words[word] - pointed.begin < pointed.bytes) operand = entry->second;
+        }
+        is_movable_ = operand < operands.size();
+        if (!is_movable_) break;
+        std::vector<Site>& sites = sites_[operand];
+        nodes_of_[operand] += sites.empty() || sites.back().node != i;
+        sites.push_back({i, word});
+      }
+    }
+    if (!is_movable_) sites_.assign(operands.size(), {});
+  }
+
+  static bool is_alike(const GraphNode& one, const GraphNode& other) {
+    if (one.type != other.type || one.words.size() != other.words.size()) return false;
+    if (one.type == GraphNode::kernel) {
+      const KernelNode &a = one.launch, &b = other.launch;
+      return a.function == b.function && a.kernel == b.kernel && !a.extra == !b.extra &&
+          !memcmp(a.grid, b.grid, sizeof a.grid) && !memcmp(a.block, b.block, sizeof a.block) &&
+          a.shared_bytes == b.shared_bytes;
+    }
+    if (one.type == GraphNode::copy) {
+      CopyNode a = one.copied, b = other.copied;
+      for (CopyNode* node : {&a, &b}) {
+        node->source.device = node->target.device = 0;
+        node->source.host = node->target.host = nullptr;
+      }
+      return !memcmp(&a, &b, sizeof a);
+    }
+    FillNode a = one.filled, b = other.filled;
+    a.target = b.target = 0;
+    return one.type != GraphNode::fill || !memcmp(&a, &b, sizeof a);
+  }
+
+  void set(void* instance, GraphNode& node) const {
+    if (node.type == GraphNode::kernel) {
+      if (node.launch.extra) {
+        node.packed[3] = &node.packed_bytes;
+        node.launch.extra = node.packed;
+      }
+      check_graph(
+          driver_.cuGraphExecKernelNodeSetParams_v2(instance, node.handle, &node.launch),
+          "moving a launch's operand");
+    } else if (node.type == GraphNode::copy) {
+      node.copied.source.device = node.words[0];
+      node.copied.target.device = node.words[1];
+      check_graph(
+          driver_.cuGraphExecMemcpyNodeSetParams(
+              instance, node.handle, &node.copied, context_),
+          "moving a copy's operand");
+    } else {
+      node.filled.target = node.words[0];
+      check_graph(
+          driver_.cuGraphExecMemsetNodeSetParams(
+              instance, node.handle, &node.filled, context_),
+          "moving a fill's operand");
+    }
+  }
+
+  const GraphDriver& driver_;
+  void* graph_;
+  std::vector<GraphNode> nodes_;  // as the operands' addresses are now
+  std::vector<bool> is_marked_;
+  std::vector<std::vector<Site>> sites_;  // by operand, ordered by node
+  std::vector<size_t> nodes_of_;
+  std::vector<uint64_t> changes_;
+  std::vector<uint64_t> addresses_;
+  std::vector<uint64_t> recorded_;  // the addresses in the graph itself
+  std::vector<Instance> instances_;
+  void* context_ = nullptr;
+  bool is_movable_ = false;
+};
+
+}  // namespace wrapperir
