@@ -151,6 +151,12 @@ bool set_gemm(Gemm& g, const Operand& out, const Operand& left, const Operand& r
   return true;
 }
 
+// Later releases give cuBLAS other workspaces, and add matrices in another way.
+constexpr bool is_known_release =
+    WRAPPERIR_TORCH_MAJOR == 2 && WRAPPERIR_TORCH_MINOR >= 10 && WRAPPERIR_TORCH_MINOR <= 13;
+// Whether a vector is added to one row in the epilogue, too.
+constexpr bool is_one_row_biased = WRAPPERIR_TORCH_MINOR <= 11;
+
 // How `source` gets into a product.
 enum class Adding { not_at_all, in_place, by_copy, in_epilogue, by_pytorch };
 
@@ -171,13 +177,16 @@ Adding adding_of(
   if (out.sizes.count == 3)
     return has_same_layout(source, out) ? Adding::by_copy : Adding::by_pytorch;
   const int64_t rows = out.sizes.data[0], columns = out.sizes.data[1];
-  if (rows == 1 || columns == 1 || left.sizes.data[1] == 1) return Adding::by_pytorch;
-  if (source.sizes.count == 1 && source.sizes.data[0] == columns && beta == 1) {
+  if (columns == 1 || left.sizes.data[1] == 1) return Adding::by_pytorch;
+  const bool is_row = source.sizes.count == 1 && source.sizes.data[0] == columns;
+  if (is_row && beta == 1) {
     static const char* const set = getenv("DISABLE_ADDMM_CUDA_LT");
     const bool is_disabled = set && strcmp(set, "1") == 0;
-    return is_disabled ? Adding::by_pytorch : Adding::in_epilogue;
+    if (is_disabled || (rows == 1 && !is_one_row_biased)) return Adding::by_pytorch;
+    return Adding::in_epilogue;
   }
-  return has_same_layout(source, out) ? Adding::by_copy : Adding::by_pytorch;
+  const bool is_alike = has_same_layout(source, out) || (is_row && rows == 1);
+  return is_alike ? Adding::by_copy : Adding::by_pytorch;
 }
 
 CublasType cublas_type(DType dtype) {
@@ -238,9 +247,6 @@ struct LtPlan {
 
 constexpr size_t most_plans = 1024;
 
-// Later releases give cuBLAS other workspaces, and add matrices in another way.
-constexpr bool is_known_release =
-    WRAPPERIR_TORCH_MAJOR == 2 && WRAPPERIR_TORCH_MINOR >= 10 && WRAPPERIR_TORCH_MINOR <= 13;
 
 }  // namespace
 
