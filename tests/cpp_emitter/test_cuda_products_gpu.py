@@ -20,7 +20,7 @@ from wrapperir_cpp.layout import PROGRAM
 on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 pytestmark = [pytest.mark.gpu, on_a_gpu]
 
-SIZES = st.sampled_from([1, 1, 2, 3, 8, 16, 17, 64, 65, 128, 384])
+SIZES = st.sampled_from([0, 1, 1, 2, 3, 8, 16, 17, 64, 65, 128, 384])
 KINDS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 Scales = tuple[float, float]
 
