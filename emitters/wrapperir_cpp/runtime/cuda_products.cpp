@@ -204,19 +204,18 @@ CublasTranspose transpose(const GemmOperand& operand) {
 
 // What the choice of an algorithm of cublasLtMatmul depends on.
 struct LtKey {
-  int64_t device, transposes, m, n, k, a_step, b_step, c_step;
-  int64_t alignments, workspace_bytes;
-  CublasType type;
-  CublasCompute compute;
-  int64_t reduction;
+  uint64_t workspace_bytes;
+  uint16_t alignments[4];  // of a, b, c and the bias
+  int32_t m, n, k, a_step, b_step, c_step;
+  int8_t device, is_a_transposed, is_b_transposed, type, compute, reduction, unused[2];
 
   bool operator==(const LtKey& other) const { return !memcmp(this, &other, sizeof other); }
 };
-static_assert(sizeof(LtKey) == 12 * 8, "without padding");
+static_assert(sizeof(LtKey) == 48, "without padding");
 
 struct LtHash {
   size_t operator()(const LtKey& key) const {
-    uint64_t words[sizeof key / 8], hash = 0;
+    uint64_t words[6], hash = 0;
     memcpy(words, &key, sizeof key);
     for (uint64_t word : words) hash = (hash ^ word) * 0x9e3779b97f4a7c15 ^ hash >> 29;
     return hash;
@@ -224,8 +223,8 @@ struct LtHash {
 };
 
 // The largest power of two up to 256 that divides an address.
-uint32_t alignment_of(const void* data) {
-  return 1U << __builtin_ctzll(reinterpret_cast<uintptr_t>(data) | 256);
+uint16_t alignment_of(const void* data) {
+  return 1 << __builtin_ctzll(reinterpret_cast<uintptr_t>(data) | 256);
 }
 
 // The descriptors and the algorithm of a product with a bias.
@@ -395,19 +394,22 @@ class ProductCall {
   // Each thread has its own plans, since a bias is written into one for each call.
   LtPlan& plan_of(const Gemm& g, const char* bias) {
     static thread_local std::unordered_map<LtKey, LtPlan, LtHash> plans;
-    const uint32_t alignments[] = {
-        alignment_of(g.a.data), alignment_of(g.b.data), alignment_of(g.c), alignment_of(bias)};
-    int64_t packed = 0;
-    for (uint32_t alignment : alignments) packed = packed << 16 | alignment;
-    const LtKey key = {
-        call_.index(), g.a.is_transposed | g.b.is_transposed << 1, g.m, g.n, g.k, g.a.step,
-        g.b.step, g.c_step, packed, static_cast<int64_t>(p_.workspace_bytes_),
-        cublas_type(dtype_), compute(), reduction()};
+    LtKey key = {};
+    key.workspace_bytes = p_.workspace_bytes_;
+    const void* const addresses[] = {g.a.data, g.b.data, g.c, bias};
+    for (int i = 0; i < 4; ++i) key.alignments[i] = alignment_of(addresses[i]);
+    key.m = g.m, key.n = g.n, key.k = g.k;
+    key.a_step = g.a.step, key.b_step = g.b.step, key.c_step = g.c_step;
+    key.device = call_.index();
+    key.is_a_transposed = g.a.is_transposed, key.is_b_transposed = g.b.is_transposed;
+    key.type = static_cast<int8_t>(dtype_);
+    key.compute = static_cast<int8_t>(compute());
+    key.reduction = reduction();
     auto found = plans.find(key);
     if (found != plans.end()) return found->second;
     if (plans.size() == most_plans) plans.clear();
     LtPlan& plan = plans[key];
-    make_plan(plan, key, g, alignments);
+    make_plan(plan, key, g);
     return plan;
   }
 
@@ -433,10 +435,9 @@ class ProductCall {
         cublasLtMatrixLayoutCreate(&layout, cublas_type(dtype_), rows, columns, of.step));
   }
 
-  void make_plan(
-      LtPlan& plan, const LtKey& key, const Gemm& g, const uint32_t (&alignments)[4]) {
+  void make_plan(LtPlan& plan, const LtKey& key, const Gemm& g) {
     const CublasType scale = dtype_ == DType::f64 ? CublasType::f64 : CublasType::f32;
-    check_status(cublasLtMatmulDescCreate(&plan.description, key.compute, scale));
+    check_status(cublasLtMatmulDescCreate(&plan.description, compute(), scale));
     describe(plan, LtDescription::transpose_a, transpose(g.a));
     describe(plan, LtDescription::transpose_b, transpose(g.b));
     describe(plan, LtDescription::epilogue, lt_epilogue_bias);
@@ -454,10 +455,11 @@ class ProductCall {
     };
     if (key.reduction) prefer(LtPreference::reduction_mask, lt_reduce_in_compute_type);
     prefer(LtPreference::workspace_bytes, p_.workspace_bytes_);
-    prefer(LtPreference::alignment_a, alignments[0]);
-    prefer(LtPreference::alignment_b, alignments[1]);
-    prefer(LtPreference::alignment_c, alignments[2]);
-    prefer(LtPreference::alignment_d, alignments[3]);  // PyTorch gives the bias's here
+    // PyTorch gives the alignment of the bias for that of d.
+    constexpr LtPreference of[] = {
+        LtPreference::alignment_a, LtPreference::alignment_b, LtPreference::alignment_c,
+        LtPreference::alignment_d};
+    for (int i = 0; i < 4; ++i) prefer(of[i], uint32_t{key.alignments[i]});
     int count = 0;
     const int status = cublasLtMatmulAlgoGetHeuristic(
         p_.handle_, plan.description, plan.layouts[0], plan.layouts[1], plan.layouts[2],
