@@ -75,15 +75,14 @@ def product_line(
     operands: Sequence[NamedValue],
     out: NamedValue,
     keywords: tuple[tuple[str, Any], ...] = (),
-    stream: int = 0,
+    device: int = 0,
 ) -> ExternKernelLine:
     return ExternKernelLine(
         operator=f"aten.{operator}.out",
         arguments=tuple(BufferRef(value.name) for value in operands),
         keywords=(*keywords, ("out", BufferRef(out.name))),
         writes=(out.name,),
-        device=Device("cuda", 0),
-        stream=stream,
+        device=Device("cuda", device),
     )
 
 
@@ -284,6 +283,28 @@ def test_streams_and_threads() -> None:
     for thread in threads:
         thread.join()
     assert failures == []
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two CUDA devices")
+def test_products_on_two_gpus() -> None:
+    matrices = [torch.randn(96, 96, device=f"cuda:{index}").half() for index in (0, 1)]
+    biases = [torch.randn(96, device=f"cuda:{index}").half() for index in (0, 1)]
+    b = ProgramBuilder()
+    values = [b.input(type_of(x)) for x in matrices]
+    rows = [b.input(type_of(x)) for x in biases]
+    results: list[NamedValue] = []
+    for index in (1, 0, 1):
+        results.append(b.allocate(type_of(matrices[index])))
+        operands = rows[index], values[index], values[index]
+        b.append(product_line("addmm", operands, results[-1], device=index))
+    emitter = CppEmitter()
+    call = emitter.load(emitter.emit(b.build(*results)), {})
+    for _ in range(3):
+        outputs = call([*matrices, *biases])
+        for index, out in zip((1, 0, 1), outputs, strict=True):
+            x, row = matrices[index], biases[index]
+            assert isinstance(out, torch.Tensor)
+            assert_same_bits(out, torch.addmm(row, x, x))
 
 
 def test_products_are_captured_in_a_graph() -> None:
