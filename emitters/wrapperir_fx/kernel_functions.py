@@ -12,7 +12,7 @@ that graphs were bound to.
 import hashlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import torch
 from attrs import evolve
@@ -21,6 +21,7 @@ from torch._higher_order_ops.triton_kernel_wrap import (
     triton_kernel_wrapper_mutation,
 )
 from torch.fx import GraphModule, Node
+from torch.fx.node import Argument
 
 from wrapperir.emit import Artifact, Fragment, SourceWriter, fragment
 from wrapperir.emit.python.compiled_launches import (
@@ -56,8 +57,10 @@ if TYPE_CHECKING:
 
 _ENTRY = "kernels.py"
 _LOCK = threading.RLock()
-# The function and the launcher of each Triton kernel.
-_TRITON: dict[tuple[str, bool], tuple[object, Launcher]] = {}
+# The function, the launcher, and what the driver launches, of each Triton kernel.
+_TRITON: dict[tuple[str, bool], tuple[object, Launcher, Any]] = {}
+
+_Built: TypeAlias = tuple[object, Launcher, Any]
 
 _untraced = cast(Callable[[Launcher], object], torch.compiler.disable)
 
@@ -105,7 +108,7 @@ def register_kernels(
             else:
                 written[key] = definition
         built = _build(tuple(written.values()), interpreted=interpreted)
-        for (key, definition), (function, launcher) in zip(
+        for (key, definition), (function, launcher, direct) in zip(
             written.items(), built, strict=True
         ):
             if definition.language is not Language.TRITON:
@@ -113,7 +116,7 @@ def register_kernels(
                 continue
             if interpreted:
                 function = UntracedKernel(cast("InterpretedKernel", function))
-            _TRITON[key, interpreted] = function, launcher
+            _TRITON[key, interpreted] = function, launcher, direct
             register_triton_function(function, definition)
 
 
@@ -141,8 +144,11 @@ def _is_built(key: str, definition: KernelDefinitionLine, interpreted: bool) -> 
 
 def _build(
     definitions: Sequence[KernelDefinitionLine], *, interpreted: bool
-) -> tuple[tuple[object, Launcher], ...]:
-    """Return the function of each kernel, for Triton the jitted one, and a launcher."""
+) -> tuple[_Built, ...]:
+    """Return the function of each kernel, for Triton the jitted one, and a launcher.
+
+    Third is the object that launches through the driver, ``None`` if there is none.
+    """
     if not definitions:
         return ()
     module = ModuleText()
@@ -157,6 +163,7 @@ def _build(
     for name, definition in zip(names, definitions, strict=True):
         line = evolve(definition, name=name)
         function = module.kernels[line.name]
+        direct = fragment("None")
         # Nothing is known of the calls, which other graphs will have too.
         facts = [ArgumentFacts(1) for _ in runtime_parameters(line.parameters)]
         if line.language is Language.CPP:
@@ -165,8 +172,8 @@ def _build(
             function = emit_triton_kernel(module, line)
         else:
             emit_compiled_kernel(module, line, facts, is_lazy=True)
-            function = fragment("{}.function", function)
-        built.append(format_tuple([function, emit_launcher(module, line)]))
+            direct, function = function, fragment("{}.function", function)
+        built.append(format_tuple([function, emit_launcher(module, line), direct]))
     emit_compilation(module)
     if compiled:
         module.awaiting.emit_line("async_compile.wait(globals())")
@@ -179,10 +186,11 @@ def _build(
     files: dict[str, str | bytes] = {_ENTRY: writer.format_text(), **module.files}
     artifact = Artifact("fx", files, _ENTRY)
     call = load_module(artifact, {}, interpreted=interpreted).call
-    return cast(Callable[[list[object]], tuple[tuple[object, Launcher], ...]], call)([])
+    return cast(Callable[[list[object]], tuple[_Built, ...]], call)([])
 
 
 _ENTERED: dict[int, Any] = {}
+_DIRECT: dict[int, Any] = {}
 _NO_CONSTANTS = 1 << 62  # index of the constants of all our calls; PyTorch's count from 0
 
 
@@ -221,13 +229,15 @@ def enter_triton_kernel(definition: KernelDefinitionLine, *, interpreted: bool) 
     """
     register_kernels([definition], interpreted=interpreted)
     key = definition_key(definition)
-    function, _ = _TRITON[key, interpreted]
+    function, _, direct = _TRITON[key, interpreted]
     index = int(hashlib.sha256(f"{key}:{interpreted}".encode()).hexdigest()[:15], 16)
     with kernel_side_table.lock:
         if not _ENTERED:
             _keep_over_resets()
         known = _ENTERED.setdefault(index, function)
         assert known is function
+        if hasattr(direct, "slow"):  # not a kernel that Triton launches
+            _DIRECT[index] = direct
         _write_entries()
     return index
 
@@ -240,6 +250,30 @@ def triton_calls(module: GraphModule) -> Iterator[tuple[GraphModule, Node]]:
                 op="call_function", target=triton_kernel_wrapper_mutation
             ):
                 yield owner, node
+
+
+def launch_directly(module: GraphModule) -> None:
+    """Have a graph's code launch Triton kernels through the driver, in nested graphs too.
+
+    A call of the operator becomes ``add(4, 1, 1, buf0, buf1, 64)``, where the driver can
+    launch the kernel.
+    """
+    changed: dict[GraphModule, None] = {}
+    for owner, node in list(triton_calls(module)):
+        kernel = _DIRECT.get(cast(int, node.kwargs["kernel_idx"]))
+        if kernel is None:
+            continue
+        ((*grid,),) = cast("list[tuple[Argument, ...]]", node.kwargs["grid"])
+        given = cast("dict[str, Argument]", node.kwargs["kwargs"])
+        with owner.graph.inserting_before(node):
+            launch = owner.graph.call_function(
+                kernel, (*grid, *(given[name] for name in kernel.slow.names))
+            )
+        launch.meta = node.meta
+        owner.graph.erase_node(node)
+        changed[owner] = None
+    for owner in changed:
+        owner.recompile()
 
 
 def _keep_over_resets() -> None:

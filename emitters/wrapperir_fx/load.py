@@ -17,6 +17,7 @@ from wrapperir.fx import LINES, functions, stream_functions
 from wrapperir.ir import ReuseLine
 from wrapperir.text import parse_program
 from wrapperir_fx.graph_module import build_graph_module
+from wrapperir_fx.kernel_functions import launch_directly
 
 
 def erase_dead_nodes(graph: Graph) -> None:
@@ -188,9 +189,11 @@ def load_graph(
 def boxed(module: GraphModule) -> Loaded:
     """Return a callable that runs a module's graph and empties the list of its inputs.
 
-    The graph takes such a list from then on, without the nodes that a run does not need.
+    The graph takes such a list from then on, without the nodes that a run does not need,
+    and launches Triton kernels through the driver.
     """
     erase_dead_nodes(module.graph)
+    launch_directly(module)
     module.graph.set_codegen(_BoxedCode({node.name for node in module.graph.nodes}))
     module.recompile()
     run: Loaded = module.forward

@@ -407,6 +407,7 @@ void drop(PyObject* object) {
 }
 
 PyMemberDef members[] = {
+    {"__name__", T_OBJECT_EX, offsetof(Kernel, name), READONLY, nullptr},
     {"function", T_OBJECT_EX, offsetof(Kernel, function), READONLY, nullptr},
     {"slow", T_OBJECT_EX, offsetof(Kernel, slow), READONLY, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
