@@ -107,6 +107,7 @@ class Context(Emission):
         layouts: Layouts of tensors that are certain.
         arguments: Facts that all calls of a kernel share, for each of its arguments.
         arena: Places of storages that are known before the run.
+        in_region: Whether the line that is being emitted is in a graph region.
         checked: Tensors whose sizes and strides the lines so far have compared with their
             types'.
         product_states: Members for cuBLAS, by the devices that multiply matrices.
@@ -128,6 +129,7 @@ class Context(Emission):
         self.writer = source_writer()
         self.defined_symbols: set[str] = set()
         self.checked: set[str] = set()
+        self.in_region = False
         self.call = CallMembers()
         for item in program.inputs:
             _ = module.values[item.name]  # inputs keep their names, symbols may differ
@@ -171,6 +173,7 @@ class Context(Emission):
         return table if table is not None and table.functions else None
 
     def _emit_drop(self, slot: Fragment) -> None:
-        if self.devices.streams and len(self.values.scopes) == 1:
+        on_streams = self.in_region or len(self.values.scopes) == 1
+        if self.devices.streams and on_streams:
             return  # freed where the streams have met again, at the end of the call
         self.writer.emit_line("{}.reset();", slot)

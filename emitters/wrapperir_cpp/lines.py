@@ -271,7 +271,9 @@ class CppLines(wir.LineVisitor[None]):
     def visit_graph_region(self, line: wir.GraphRegionLine) -> None:
         """Append the lines of the block in place."""
         self.context.writer.emit_comment(f"graph region {line.name}")
+        self.context.in_region = True
         CppBlocks(self.context, line.results, self.emit_lines).emit_subgraph(line)
+        self.context.in_region = False
 
     def visit_comment(self, line: wir.CommentLine) -> None:
         """Append the comment, escaped."""

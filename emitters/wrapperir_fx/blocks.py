@@ -18,6 +18,7 @@ from torch.fx.node import Argument as FxArgument
 from wrapperir import ir as wir
 from wrapperir.emit.blocks import is_too_deep
 from wrapperir.emit.stream_actions import StreamPlanner
+from wrapperir.emit.torch_dtypes import torch_device
 from wrapperir.fx import GraphParts, block_functions
 from wrapperir.ir.line_effects import uses
 from wrapperir_fx.block_facts import carried_roots
@@ -34,7 +35,6 @@ from wrapperir_fx.nodes import GraphNumber
 from wrapperir_fx.streams import (
     enter_region,
     leave_region,
-    stream_node,
     use_on_stream_0,
     wait_for_all,
 )
@@ -258,8 +258,7 @@ def emit_graph_region(graph: GraphContext, line: wir.GraphRegionLine) -> None:
     if _too_deep(graph, line.results):
         return
     enter_region(graph, line)
-    stream = stream_node(graph, line.device, line.stream)
-    facts = (line.name, stream, line.recordings)
+    facts = (line.name, torch_device(line.device), line.stream, line.recordings)
     _emit_call(graph, line, block_functions.graph_region, *facts, streams=graph.streams)
     leave_region(graph, line)
 

@@ -68,7 +68,7 @@ def streams_of_call(graph: GraphContext) -> Generator[None]:
     """Append a call's stream actions before and after the nodes of the ``with`` block."""
     graph.streams = StreamPlanner(graph.facts, graph.context.stream_uses)
     current = graph.context.current_gpu
-    gpu = None if current is None else stream_node(graph, wir.Device("cuda", current), 0)
+    gpu = None if current is None else _stream_node(graph, wir.Device("cuda", current), 0)
     with _entered(graph, gpu):
         _emit_actions(graph, graph.streams.fork())
         yield
@@ -123,21 +123,21 @@ def _launching(
     # A GPU that may not be the current one.
     elsewhere = _on_gpu(device) and device.index not in (None, graph.context.current_gpu)
     enters = number or (elsewhere and isinstance(line, wir.KernelCallLine))
-    with _entered(graph, stream_node(graph, device, number) if enters else None):
+    with _entered(graph, _stream_node(graph, device, number) if enters else None):
         yield
     _emit_actions(graph, graph.streams.after_launch(line))
 
 
 def emit_record_event(graph: GraphContext, line: wir.RecordEventLine) -> None:
     """Append ``record_event``."""
-    args = (stream_node(graph, line.device, line.stream),)
+    args = (_stream_node(graph, line.device, line.stream),)
     node = graph.nodes.call(stream_functions.record_event, args, name=line.result)
     graph.values[line.result] = GraphValue(node, wir.EventType(line.device))
 
 
 def emit_wait_event(graph: GraphContext, line: wir.WaitEventLine) -> None:
     """Append ``wait_event``."""
-    stream = stream_node(graph, line.device, line.stream)
+    stream = _stream_node(graph, line.device, line.stream)
     args = (stream, graph.values[line.event].node)
     graph.nodes.call(stream_functions.wait_event, args)
 
@@ -179,11 +179,10 @@ def _entered(graph: GraphContext, stream: Node | None) -> Generator[None]:
 
 
 def _gpu_node(graph: GraphContext, stream: wir.Stream) -> Node:
-    return stream_node(graph, stream.device, stream.number)
+    return _stream_node(graph, stream.device, stream.number)
 
 
-def stream_node(graph: GraphContext, device: wir.Device, number: int) -> Node:
-    """Return the node of a stream; the first call for each appends it."""
+def _stream_node(graph: GraphContext, device: wir.Device, number: int) -> Node:
     kind = device.kind
     if number and kind not in ("cpu", "cuda"):
         graph.report(f"{device} has no stream {number}", "stream")

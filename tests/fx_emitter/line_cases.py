@@ -507,9 +507,8 @@ a = torch.ops.aten.neg.default(p)
 return (a,)
 """,
     "graph_region": """
-cpu_stream_0 = wrapperir_fx_stream_functions_stream(device(type='cpu'), 0)
 region_graph = self.region_graph
-graph_region = wrapperir_fx_block_functions_graph_region(region_graph, 'region', cpu_stream_0, 8, m)
+graph_region = wrapperir_fx_block_functions_graph_region(region_graph, 'region', device(type='cpu'), 0, 8, m)
 r = graph_region[0]
 return (r,)
 self.region_graph:

@@ -264,6 +264,43 @@ def test_blocks_are_on_stream_0_after_all_before_them() -> None:
     ]
 
 
+IN_REGION = """
+
+program @main(%x: f32[8]@cuda:0) {
+  %a = allocate f32[8]@cuda:0
+  graph_region @region (%x, %a) @cuda:0 {
+    body (%p: f32[8]@cuda:0, %q: f32[8]@cuda:0) {
+      %e = record_event @cuda:0
+      wait_event %e @cuda:0 stream(1)
+      extern_kernel aten.neg.out(%p, out = %q) writes(%q) @cuda:0 stream(1)
+      %f = record_event @cuda:0 stream(1)
+      wait_event %f @cuda:0
+      return
+    }
+  }
+  return %a
+}
+"""
+
+
+def test_a_graph_region_has_its_streams_in_its_graph() -> None:
+    parts = build_graph(parsed(IN_REGION))
+    (nested,) = parts.attributes.graphs.values()
+    assert calls(nested.graph) == [
+        "cuda_0_stream_0 = cuda:0 0",
+        "record_event cuda_0.0",
+        "cuda_0_stream_1 = cuda:0 1",
+        "wait_event cuda_0.1 e",
+        "enter cuda_0.1",
+        "neg_out",
+        "exit",
+        "record_stream p cuda_0.1",
+        "record_stream q cuda_0.1",
+        "record_event cuda_0.1",
+        "wait_event cuda_0.0 f",
+    ]
+
+
 def adding(*devices: Device) -> Program:
     """Launch a Triton kernel on each device in turn."""
     b = ProgramBuilder()

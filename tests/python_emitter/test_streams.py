@@ -190,3 +190,60 @@ def test_memory_is_not_given_away_too_early() -> None:
         assert isinstance(out, torch.Tensor)
         assert torch.equal(out, wanted)
         assert largest == wanted.max().item()
+
+
+REGION = """\
+wrapperir 1
+
+program @main(%x: f32[8]@cuda:0) {
+  %a = allocate f32[8]@cuda:0
+  %y = graph_region @region (%x, %a) @cuda:0 stream(1) : f32[8]@cuda:0 {
+    body (%p: f32[8]@cuda:0, %q: f32[8]@cuda:0) {
+      %e = record_event @cuda:0 stream(1)
+      wait_event %e @cuda:0 stream(2)
+      extern_kernel aten.neg.out(%p, out = %q) writes(%q) @cuda:0 stream(2)
+      %f = record_event @cuda:0 stream(2)
+      wait_event %f @cuda:0 stream(1)
+      %b = extern_kernel aten.abs.default(%q) @cuda:0 stream(1) : f32[8]@cuda:0
+      return %b
+    }
+  }
+  %g = record_event @cuda:0 stream(1)
+  wait_event %g @cuda:0
+  %z = extern_kernel aten.add.Tensor(%y, %a) @cuda:0 : f32[8]@cuda:0
+  free %a
+  free %y
+  return %z
+}
+"""
+
+REGION_CALL = """\
+        with torch.cuda.stream(cuda_0_stream_1):
+            a = empty_strided_cuda((8,), (1,), float32)
+        x.record_stream(cuda_0_stream_1)
+        # graph region region
+        e = cuda_0_stream_1.record_event()
+        cuda_0_stream_2.wait_event(e)
+        with torch.cuda.stream(cuda_0_stream_2):
+            aten_neg_out(x, out=a)
+        x.record_stream(cuda_0_stream_2)
+        a.record_stream(cuda_0_stream_2)
+        f = cuda_0_stream_2.record_event()
+        cuda_0_stream_1.wait_event(f)
+        with torch.cuda.stream(cuda_0_stream_1):
+            b = aten_abs_default(a)
+        y = b
+        del b
+        g = cuda_0_stream_1.record_event()
+        cuda_0_stream_0.wait_event(g)
+        z = aten_add_Tensor(y, a)
+        y.record_stream(cuda_0_stream_0)
+        a.record_stream(cuda_0_stream_0)
+"""
+
+
+def test_a_graph_region_is_on_its_streams() -> None:
+    program = parse_program(REGION)
+    assert verify(program) == ()
+    text = str(PythonEmitter().emit(program).files["program.py"])
+    assert REGION_CALL in text

@@ -17,7 +17,8 @@ def ran(results: object) -> None:
 def graph_region(
     body: Callable[..., tuple[object, ...]],
     name: str,
-    stream: object,
+    device: torch.device,
+    stream: int,
     recordings: int,
     *operands: object,
 ) -> tuple[object, ...]:

@@ -17,7 +17,7 @@ from wrapperir.frontend.aten.graph import add_constant
 from wrapperir.frontend.aten.operators import lower_operator
 from wrapperir.frontend.aten.scope import GraphScope
 from wrapperir.frontend.aten.sharing import returned_arguments
-from wrapperir.frontend.aten.values import SCALARS
+from wrapperir.frontend.aten.values import SCALARS, lower_device
 from wrapperir.frontend.fx.checks import (
     CHECKS,
     is_in_nan_check,
@@ -39,7 +39,7 @@ from wrapperir.frontend.fx.memory import (
 )
 from wrapperir.frontend.fx.numbers import lower_number
 from wrapperir.frontend.fx.state import example_of, shared_of
-from wrapperir.frontend.fx.streams import STREAMS, on_current_stream, stream_of_node
+from wrapperir.frontend.fx.streams import STREAMS, on_current_stream
 from wrapperir.fx import (
     KeptWorkspace,
     block_functions,
@@ -57,18 +57,19 @@ def _lower_nothing(scope: GraphScope, node: torch.fx.Node) -> None:
 
 
 def _lower_graph_region(scope: GraphScope, node: torch.fx.Node) -> None:
-    graph, name, stream, recordings, *values = node.args
+    graph, name, device, stream, recordings, *values = node.args
     assert isinstance(name, str)
+    assert isinstance(device, torch.device)
+    assert isinstance(stream, int)
     assert isinstance(recordings, int)
     for value in (node, *values):
         if isinstance(value, torch.fx.Node):
             example_of(value)
-    found = stream_of_node(scope, stream)
     make = functools.partial(
         wir.GraphRegionLine,
         name=name,
-        device=found.device,
-        stream=found.number,
+        device=lower_device(device),
+        stream=stream,
         recordings=recordings,
     )
     lower_named_block(scope, node, graph, values, make)

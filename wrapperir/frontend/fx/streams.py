@@ -33,7 +33,7 @@ def _lower_stream(scope: GraphScope, node: torch.fx.Node) -> None:
 
 
 def _lower_enter(scope: GraphScope, node: torch.fx.Node) -> None:
-    shared_of(scope).current.append(stream_of_node(scope, node.args[0]))
+    shared_of(scope).current.append(_stream(scope, node.args[0]))
 
 
 def _lower_exit(scope: GraphScope, node: torch.fx.Node) -> None:
@@ -42,13 +42,13 @@ def _lower_exit(scope: GraphScope, node: torch.fx.Node) -> None:
 
 def _lower_wait_stream(scope: GraphScope, node: torch.fx.Node) -> None:
     """Append an event on one stream and a wait for it on the other."""
-    waits, other = (stream_of_node(scope, value) for value in node.args)
+    waits, other = (_stream(scope, value) for value in node.args)
     name = _record(scope, node, other)
     _wait(scope, node, waits, name)
 
 
 def _lower_record_event(scope: GraphScope, node: torch.fx.Node) -> None:
-    name = _record(scope, node, stream_of_node(scope, node.args[0]))
+    name = _record(scope, node, _stream(scope, node.args[0]))
     scope.values[node] = wir.BufferRef(name)
 
 
@@ -57,7 +57,7 @@ def _lower_wait_event(scope: GraphScope, node: torch.fx.Node) -> None:
     assert isinstance(event, torch.fx.Node)
     recorded = scope.values[event]
     assert isinstance(recorded, wir.BufferRef)
-    _wait(scope, node, stream_of_node(scope, stream), recorded.name)
+    _wait(scope, node, _stream(scope, stream), recorded.name)
 
 
 def _lower_record_stream(scope: GraphScope, node: torch.fx.Node) -> None:
@@ -89,12 +89,7 @@ def _wait(scope: GraphScope, node: torch.fx.Node, stream: wir.Stream, event: str
     )
 
 
-def stream_of_node(scope: GraphScope, value: Any) -> wir.Stream:
-    """Return the stream of a node.
-
-    Raises:
-        DiagnosticError: WIR603, it is not one that the graph asked for.
-    """
+def _stream(scope: GraphScope, value: Any) -> wir.Stream:
     found = shared_of(scope).streams.get(value)
     if found is None:
         raise Code.UNSUPPORTED_ARGUMENT.error(
