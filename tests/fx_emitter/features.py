@@ -9,6 +9,7 @@ import contextlib
 import copy
 import functools
 from collections.abc import Callable, Generator, Mapping, Sequence
+from itertools import compress
 from typing import Any
 
 import torch
@@ -147,11 +148,12 @@ def checked(lowered: Lowered, ran: Ran) -> Loaded:
 
     def run(inputs: list[Value]) -> tuple[Value, ...]:
         copies = [copied(inputs) for _ in others]
-        given = list(inputs)
+        stays = [not item.donated for item in program.inputs]
+        given = list(compress(inputs, stays))
         torch.manual_seed(0)
         outputs = call(inputs)
         for (other, bound), inputs in zip(others, copies, strict=True):
-            kept = list(inputs)
+            kept = list(compress(inputs, stays))
             torch.manual_seed(0)
             assert_same(outputs, other(inputs))
             assert_same(given, kept)
