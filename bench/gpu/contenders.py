@@ -1,7 +1,8 @@
 """The ways to run a workload on a GPU."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TextIO, TypeAlias
 
 import torch
 from attrs import frozen
@@ -123,6 +124,13 @@ def _recorded(step: Step, inputs: Inputs) -> Callable[[], object]:
         return output
 
     return replay
+
+
+def take_output() -> TextIO:
+    """Return standard output; what libraries and child processes print becomes errors."""
+    output = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    return output
 
 
 def reason_of(error: BaseException) -> str:

@@ -12,10 +12,11 @@ import gc
 import json
 import sys
 import time
+import traceback
 
 import torch
 
-from bench.gpu.contenders import CONTENDERS, reason_of, step_of
+from bench.gpu.contenders import CONTENDERS, reason_of, step_of, take_output
 from bench.gpu.models import WORKLOADS, Workload
 
 
@@ -51,13 +52,15 @@ def measured(workload: Workload, contender: str) -> dict[str, float]:
 
 def main(name: str, contender: str) -> None:
     """Print the figures, or the reason why there are none."""
+    output = take_output()
     (workload,) = (each for each in WORKLOADS if each.name == name)
     found: dict[str, float] | dict[str, str]
     try:
         found = measured(workload, contender)
     except Exception as error:
+        traceback.print_exc()
         found = {"skipped": reason_of(error)}
-    print(json.dumps(found))
+    print(json.dumps(found), file=output, flush=True)
 
 
 if __name__ == "__main__":

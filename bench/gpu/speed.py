@@ -37,8 +37,8 @@ from bench.machine import describe_machine
 from bench.results import ROOT, Record, ResultFile
 
 PAGE = ROOT / "docs" / "results" / "gpu-speed.md"
-LIMIT = 300
-"""Seconds that a process may take."""
+LIMIT = 240
+"""Seconds that a process may take; twice as many if all contenders compile in it."""
 GROUP = 4
 """Workloads that are compiled before they are timed, one after the other."""
 MEMORY_OF_A_PROCESS = 10 * 2**30
@@ -96,8 +96,10 @@ def _ended(process: "subprocess.Popen[str]") -> str:
     return f"the process ended with {code} before it had figures"
 
 
-def _killed_late(process: "subprocess.Popen[str]") -> threading.Timer:
-    timer = threading.Timer(LIMIT, process.kill)
+def _killed_late(
+    process: "subprocess.Popen[str]", seconds: float = LIMIT
+) -> threading.Timer:
+    timer = threading.Timer(seconds, process.kill)
     timer.daemon = True
     timer.start()
     return timer
@@ -139,14 +141,15 @@ def _build(run: Run, workload: str, contender: str) -> tuple[Record, str]:
     return record, f"{name}: {words}"
 
 
-def measure_builds(run: Run, workloads: Sequence[Workload]) -> None:
-    """Record compile time and memory of all contenders, several at once."""
+def measure_builds(run: Run, workloads: Sequence[Workload], done: Figures) -> None:
+    """Record compile time and memory of contenders that have none, several at once."""
     with ThreadPoolExecutor(run.jobs) as pool:
         futures = [
             pool.submit(_build, run, workload.name, contender.name)
             for workload in workloads
             for contender in CONTENDERS
             if contender.captures is None
+            and done.number(workload.name, contender.name, "allocated") is None
         ]
         for future in as_completed(futures):
             run.add(*future.result())
@@ -162,7 +165,8 @@ def _start_turns(run: Run, workload: Workload) -> "subprocess.Popen[str]":
     for contender in CONTENDERS:
         caches = run.folder / f"{workload.name}-{contender.name}"
         if caches.exists():
-            shutil.copytree(caches, run.folder / workload.name, dirs_exist_ok=True)
+            target = run.folder / workload.name
+            shutil.copytree(caches, target, symlinks=True, dirs_exist_ok=True)
     return run.start(
         *("bench.gpu.turns", workload.name, str(run.rounds)), caches=workload.name
     )
@@ -171,7 +175,7 @@ def _start_turns(run: Run, workload: Workload) -> "subprocess.Popen[str]":
 def measure_calls(run: Run, workloads: Sequence[Workload]) -> None:
     """Record the times of all contenders, one workload after the other."""
     processes = [(workload, _start_turns(run, workload)) for workload in workloads]
-    timers = [_killed_late(process) for _, process in processes]
+    timers = [_killed_late(process, 2 * LIMIT) for _, process in processes]
     ready = []
     for workload, process in processes:
         first = next(_lines(process), {})
@@ -218,9 +222,9 @@ def _calls_record(workload: str, line: Mapping[str, object]) -> tuple[Record, st
     return record, f"{name}: {record['in_place']:.1f} µs, moved {record['moved']:.1f} µs"
 
 
-def measure_sections(run: Run) -> None:
-    """Record the output of the benches that are sections of the page."""
-    for module in SECTIONS:
+def measure_sections(run: Run, modules: Sequence[str]) -> None:
+    """Record the output of benches that are sections of the page."""
+    for module in modules:
         process = run.start(f"bench.{module}", caches="sections")
         timer = _killed_late(process)
         output, _ = process.communicate()
@@ -263,9 +267,9 @@ def _machine() -> str:
     "names",
     multiple=True,
     type=click.Choice([workload.name for workload in WORKLOADS]),
-    help="Measure these; other figures of the last run stay.",
+    help="Measure these; figures of other workloads stay.",
 )
-@click.option("--resume", is_flag=True, help="Measure the workloads without figures.")
+@click.option("--resume", is_flag=True, help="Measure what has no figures yet.")
 @click.option("--rounds", default=15, show_default=True, help="Turns of each contender.")
 @click.option("--build/--no-build", default=True, show_default=True, help="Compile times.")
 def main(names: tuple[str, ...], resume: bool, rounds: int, build: bool) -> None:
@@ -276,26 +280,21 @@ def main(names: tuple[str, ...], resume: bool, rounds: int, build: bool) -> None
     if figures.text("machine") != machine or not (names or resume):
         results.clear()
         figures = Figures({})
-    chosen = [
-        workload
-        for workload in WORKLOADS
-        if (not names or workload.name in names)
-        and not (resume and figures.measured(workload.name))
-    ]
+    done = figures if resume else Figures({})
+    chosen = [each for each in WORKLOADS if not names or each.name in names]
     with tempfile.TemporaryDirectory() as folder:
         run = Run(results=results, folder=Path(folder), rounds=rounds, jobs=_jobs())
         facts = {"machine": machine, "rounds": str(rounds), "jobs": str(run.jobs)}
         for name, text in facts.items():
             run.add({"name": name, "text": text}, f"{name}: {text}")
-        if not names and not figures.text(next(iter(SECTIONS))):
-            measure_sections(run)
+        measure_sections(run, [m for m in SECTIONS if not (names or done.text(m))])
         able = [workload for workload in chosen if not _unable(run, workload)]
         size = min(GROUP, run.jobs)
         for start in range(0, len(able), size):
             group = able[start : start + size]
             if build:
-                measure_builds(run, group)
-            measure_calls(run, group)
+                measure_builds(run, group, done)
+            measure_calls(run, [each for each in group if not done.measured(each.name)])
     click.echo(page_text(Figures(results.read())))
     click.echo(f"page: {PAGE.relative_to(ROOT)}")
 

@@ -11,7 +11,6 @@ each call (``moved``).
 
 import gc
 import json
-import os
 import statistics
 import sys
 import time
@@ -21,7 +20,7 @@ from typing import TypeAlias
 
 import torch
 
-from bench.gpu.contenders import CONTENDERS, Step, captured, reason_of, step_of
+from bench.gpu.contenders import CONTENDERS, Step, captured, reason_of, step_of, take_output
 from bench.gpu.models import WORKLOADS, Inputs, Prepared, Workload
 
 LEAST_SECONDS = 0.03
@@ -161,8 +160,7 @@ def records_of(workload: Workload, rounds: int) -> Iterator[Mapping[str, object]
 
 def main(name: str, rounds: str) -> None:
     """Print the records, or why there are none."""
-    output = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print is not a record
+    output = take_output()
     (workload,) = (each for each in WORKLOADS if each.name == name)
     try:
         for record in records_of(workload, int(rounds)):

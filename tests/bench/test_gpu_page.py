@@ -1,6 +1,5 @@
 """The page of `make bench-gpu`, from records as a run leaves them."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,6 @@ import torch
 from bench.gpu import speed
 from bench.gpu.contenders import CONTENDERS, LONGEST_REASON, reason_of
 from bench.gpu.figures import GOALS, Figures
-from bench.gpu.first_calls import main as print_first_calls
 from bench.gpu.models import WORKLOADS, Workload
 from bench.gpu.page import SECTIONS, checks_missing, page_text, skipped
 from bench.gpu.turns import largest_error
@@ -121,11 +119,28 @@ def test_errors_are_relative_and_see_what_is_missing_or_not_a_number() -> None:
     assert largest_error([ones], [ones * float("nan")]) == float("inf")
 
 
-def test_a_contender_that_fails_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_contender_that_fails_says_why(tmp_path: Path) -> None:
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
-    print_first_calls("softmaxes", "eager")
-    assert "AssertionError: Torch" in json.loads(capsys.readouterr().out)["skipped"]
+    results = ResultFile(tmp_path / "results.jsonl")
+    run = speed.Run(results=results, folder=tmp_path / "caches", rounds=1, jobs=2)
+    record, words = speed._build(run, "softmaxes", "eager")
+    assert record["name"] == "softmaxes/eager/build"
+    assert "AssertionError: Torch" in str(record["skipped"])
+    assert "AssertionError: Torch" in words
+
+
+def test_builds_that_have_figures_are_not_made_again(tmp_path: Path) -> None:
+    built: list[Record] = [
+        {"name": f"gpt2/{contender.name}/build", "allocated": 1.0}
+        for contender in CONTENDERS
+        if contender.captures is None
+    ]
+    done = Figures(records_of(*built))
+    results = ResultFile(tmp_path / "results.jsonl")
+    run = speed.Run(results=results, folder=tmp_path, rounds=1, jobs=2)
+    speed.measure_builds(run, WORKLOADS[:1], done)
+    assert not results.read()
 
 
 def test_each_record_is_kept_and_the_page_written(
