@@ -1,11 +1,13 @@
 """Generated programs: interpreter, Python, C++ and FX emitter agree bit for bit."""
 
+import math
+
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.draws import draws
 from wrapperir.ir import Language, Program
-from wrapperir.passes import MEMORY_PASSES, PASSES
+from wrapperir.passes import MEMORY_PASSES, PASSES, capture_regions, run_passes
 from wrapperir.testing import Case, Outcome, check_case, programs
 from wrapperir_cpp.emitter import CppEmitter
 from wrapperir_fx.emitter import FxEmitter
@@ -46,3 +48,10 @@ def test_emitters_agree_on_programs_with_planned_memory(
     for name in MEMORY_PASSES:
         program = PASSES[name](program)
     check(program, seed)
+
+
+@slow
+@given(programs(languages=(), max_steps=30, streams=False), SEEDS)
+def test_emitters_agree_on_programs_with_graph_regions(program: Program, seed: int) -> None:
+    captured = capture_regions(program, None, -math.inf).program
+    check(run_passes(captured, ("plan_memory", "reuse_buffers")), seed)

@@ -99,6 +99,9 @@ class _Surveyor:
     described: frozenset[str] = field(init=False)
     """Kernels that take a tensor behind a descriptor."""
     inputs: frozenset[str] = field(init=False)
+    """Inputs and constants."""
+    lent: frozenset[str] = field(init=False)
+    """Inputs and constants whose memory no line gives to another value."""
     known: set[str] = field(factory=set[str])
     from_data: set[str] = field(factory=set[str])
     """Symbols whose values are read from data, and may differ in each call."""
@@ -116,6 +119,7 @@ class _Surveyor:
         types: dict[str, wir.ValueType] = {each.name: each.type for each in program.inputs}
         types.update({each.name: each.type for each in program.constants})
         self.inputs = frozenset(types)
+        self.lent = self.inputs - {each.name for each in program.inputs if each.donated}
         self.survey = Survey(
             effects=[effects.visit(line) for line in program.lines],
             types=types,
@@ -173,7 +177,7 @@ class _Surveyor:
         written = {survey.root(a.name) for a in effects.accesses if a.writes}
         shared = roots & self.touched.keys()
         if why.reason in _STAYING or any(
-            root not in self.inputs or self.touched[root] or root in written
+            root not in self.lent or self.touched[root] or root in written
             for root in shared
         ):
             self.stream = None

@@ -7,7 +7,8 @@ from attrs import define, evolve, field
 
 from wrapperir import ir as wir
 from wrapperir.analysis import Storage, StorageKind, find_storages, storage_bytes
-from wrapperir.ir.line_effects import LineEffects, uses
+from wrapperir.ir.line_effects import LineEffects
+from wrapperir.ir.renaming import rename_values
 
 
 def merge_workspaces(program: wir.Program) -> wir.Program:
@@ -138,23 +139,12 @@ def _merged(
         allocations.update((workspace.begin, None) for workspace in group)
         allocations[min(workspace.begin for workspace in group)] = lines[kept.begin]
         became |= {workspace.name: kept.name for workspace in group}
+    if not became:
+        return tuple(lines)
     changed = (
-        allocations[index] if index in allocations else _renamed(line, became)
+        allocations[index]
+        if index in allocations
+        else rename_values(line, lambda name: became.get(name, name))
         for index, line in enumerate(lines)
     )
     return tuple(line for line in changed if line is not None)
-
-
-def _renamed(line: wir.BodyLine, became: Mapping[str, str]) -> wir.BodyLine:
-    """Return a kernel call with the names of merged workspaces."""
-    if not isinstance(line, wir.KernelCallLine) or became.keys().isdisjoint(uses(line)):
-        return line
-    return evolve(
-        line,
-        arguments=tuple(
-            wir.BufferRef(became.get(argument.name, argument.name))
-            if isinstance(argument, wir.BufferRef)
-            else argument
-            for argument in line.arguments
-        ),
-    )

@@ -19,6 +19,7 @@ from wrapperir.analysis import (
 )
 from wrapperir.ir.effects import Effects
 from wrapperir.ir.line_effects import LineEffects
+from wrapperir.ir.renaming import rename_values
 from wrapperir.operators import is_pointwise
 from wrapperir.passes.reuse_choice import reuse_line
 
@@ -86,17 +87,8 @@ def _updated(body: Body, effects: LineEffects) -> list[wir.BodyLine]:
 
 def _in_place(line: wir.BodyLine, reuse: wir.ReuseLine) -> wir.BodyLine:
     """Return a call that reads the result's name where it read the source's."""
-    assert isinstance(line, wir.ExternKernelLine)
-
-    def renamed(argument: wir.Argument) -> wir.Argument:
-        is_source = argument == wir.BufferRef(reuse.source)
-        return wir.BufferRef(reuse.result) if is_source else argument
-
-    return evolve(
-        line,
-        arguments=tuple(map(renamed, line.arguments)),
-        keywords=tuple((word, renamed(argument)) for word, argument in line.keywords),
-    )
+    source, result = reuse.source, reuse.result
+    return rename_values(line, lambda name: result if name == source else name)
 
 
 @define
