@@ -51,7 +51,7 @@ def test_emitters_agree_on_programs_with_planned_memory(
 
 
 @slow
-@given(programs(languages=(), max_steps=30, streams=False), SEEDS)
+@given(programs(languages=(), max_steps=30), SEEDS)
 def test_emitters_agree_on_programs_with_graph_regions(program: Program, seed: int) -> None:
     captured = capture_regions(program, None, -math.inf).program
     check(run_passes(captured, ("plan_memory", "reuse_buffers")), seed)

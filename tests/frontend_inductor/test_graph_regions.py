@@ -45,7 +45,8 @@ class Steps(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         assert isinstance(self.cache, torch.Tensor)
         self.cache[: x.shape[0]] += self.linear(x)
-        return self.norm(x + self.cache.sum(0)).tanh()
+        result: torch.Tensor = self.norm(x + self.cache.sum(0)).tanh()
+        return result
 
 
 def captured(program: Program) -> Captured:

@@ -1,5 +1,6 @@
 """Capture of graph regions: what is in a region, what is around it, and what is outside."""
 
+import itertools
 import math
 
 import pytest
@@ -60,21 +61,24 @@ def check(program: Program) -> None:
 def check_report(program: Program, found: Captured, shown: str) -> None:
     report = found.report
     effects = LineEffects(None)
+    made = [r for r in report.regions if program.lines[r.first] is not r.line]
     inside = {
         index
-        for region in report.regions
+        for region in made
         for index in range(region.first, region.last + 1)
         if index not in report.outside and effects.visit(program.lines[index]).launches
     }
-    assert len(inside) == sum(count_calls(line) for line in regions(found.program))
+    assert len(inside) == sum(count_calls(region.line) for region in made)
     for index, line in enumerate(program.lines):
-        if effects.visit(line).launches:
+        if effects.visit(line).launches and not isinstance(line, GraphRegionLine):
             assert (index in inside) != (index in report.outside), shown
-    for first, second in zip(report.regions, report.regions[1:], strict=False):
+    for first, second in itertools.pairwise(made):
         between = range(first.last + 1, second.first)
-        assert any(i in report.outside for i in between) or streams(first.line) != streams(
-            second.line
-        ), shown
+        ends = (
+            i in report.outside or isinstance(program.lines[i], GraphRegionLine)
+            for i in between
+        )
+        assert any(ends) or streams(first.line) != streams(second.line), shown
     assert format_capture(report).count("\n  line ") == len(report.outside)
 
 
@@ -92,19 +96,19 @@ def operand_bytes(region: GraphRegionLine, operand: object) -> int:
 
 
 @EXAMPLES
-@given(programs(languages=(), streams=False))
+@given(programs(languages=()))
 def test_generated_programs(program: Program) -> None:
     check(program)
 
 
 @EXAMPLES
-@given(programs(languages=(), pools=False, streams=False, max_steps=30))
+@given(programs(languages=(), pools=False, max_steps=30))
 def test_long_programs(program: Program) -> None:
     check(program)
 
 
 @settings(max_examples=draws(6, fuzz=12))
-@given(programs(languages=(Language.CPP,), max_steps=8, streams=False))
+@given(programs(languages=(Language.CPP,), max_steps=8))
 def test_with_kernels(program: Program) -> None:
     check(program)
 

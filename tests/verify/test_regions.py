@@ -47,6 +47,8 @@ def codes(text: str) -> list[Code]:
         "free %pool",
         "%a = allocate f32[8] workspace(zero_on_call)\nfree %a",
         "%a = reinterpret %p as f32[4]\nfree %a",
+        "%a = extern_kernel aten.relu.default(%p) : f32[8]\n%b = reinterpret %a as f32[4]\n"
+        "assert_alignment %a 16\nassert_alignment %b 16\nfree %a\nfree %b",
         "extern_kernel aten.add_.Tensor(%p, %w) writes(%p)",
         "extern_kernel mylib.anything.default(%p)",
     ],
@@ -61,6 +63,12 @@ def test_lines_that_a_region_may_have(body: str) -> None:
         (
             "%a = extern_kernel aten.relu.default(%p) : f32[8]\n"
             "symbol_definition u0: int = size(%a, 0)\nfree %a",
+            Code.GRAPH_HOST_READ,
+        ),
+        ("assert_alignment %p 16", Code.GRAPH_HOST_READ),
+        (
+            "%a = extern_kernel aten.reshape.default(%p, [8]) aliases(%p) : f32[8]\n"
+            "assert_alignment %a 16\nfree %a",
             Code.GRAPH_HOST_READ,
         ),
         (

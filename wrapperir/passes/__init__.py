@@ -113,7 +113,7 @@ def memory_passes(
     With ``graphs``, ``capture_graphs`` comes before the pools: a region needs the frees and
     the buffers that the first passes add, and has pools of its own.
     """
-    names = list(MEMORY_PASSES)
+    names: list[str] = list(MEMORY_PASSES)
     if graphs:
         names.insert(names.index("plan_memory"), "capture_graphs")
     return tuple(

@@ -7,6 +7,7 @@ from enum import StrEnum
 from attrs import define, field, frozen
 
 from wrapperir import ir as wir
+from wrapperir.analysis import order_streams
 from wrapperir.ir.effects import Effects, Origin
 from wrapperir.ir.line_effects import LineEffects
 from wrapperir.ir.mentions import buffers_in, line_symbols, source_buffer, type_symbols
@@ -108,6 +109,10 @@ class _Surveyor:
     elements: dict[str, list[wir.MultiOutputLine]] = field(
         factory=dict[str, list[wir.MultiOutputLine]]
     )
+    is_in_order: bool = field(init=False)
+    """Whether all work is in program order, without waits of the host."""
+    views: set[str] = field(factory=set[str])
+    """Names that are, or may be, views of another name."""
     stream: wir.Stream | None = None
     """The stream of the run's calls so far."""
     touched: dict[str, bool] = field(factory=dict[str, bool])
@@ -124,6 +129,7 @@ class _Surveyor:
             effects=[effects.visit(line) for line in program.lines],
             types=types,
         )
+        self.is_in_order = order_streams(self.survey.effects).is_trivial
         self.described = _behind_descriptors(program)
         for symbol in program.symbols:
             self._define_symbol(symbol, on_entry=True)
@@ -143,8 +149,13 @@ class _Surveyor:
             survey.types[made.name] = made.type
             if made.source is not None and made.origin in (Origin.VIEW, Origin.MOVED):
                 survey.roots[made.name] = survey.root(made.source)
-            elif made.origin is Origin.ELEMENT and made.source in self.touched:
-                self.touched[made.name] = True
+            elif made.origin is Origin.ELEMENT:
+                if made.source in self.touched:
+                    self.touched[made.name] = True
+                if made.source in self.views:
+                    self.views.add(made.name)
+            if made.name in survey.roots or made.may_alias:
+                self.views.add(made.name)
             self.use(made.name, index)
         found = self._reason(line, effects)
         if found is not None:
@@ -176,10 +187,12 @@ class _Surveyor:
         roots = {survey.root(name) for name in effects.uses}
         written = {survey.root(a.name) for a in effects.accesses if a.writes}
         shared = roots & self.touched.keys()
-        if why.reason in _STAYING or any(
+        is_ordered = any(
             root not in self.lent or self.touched[root] or root in written
             for root in shared
-        ):
+        )
+        orders = effects.host_waits and not self.is_in_order
+        if why.reason in _STAYING or is_ordered or orders:
             self.stream = None
             self.touched.clear()
             return
@@ -214,8 +227,8 @@ class _Surveyor:
             return Outside(Reason.SYMBOL, f"later lines may use {effects.symbol}")
         if any(made.origin in (Origin.POOL, Origin.PLACED) for made in effects.definitions):
             return Outside(Reason.POOL, "capture graphs before memory is planned")
-        if isinstance(line, wir.AssertAlignmentLine) and line.buffer in self.survey.roots:
-            detail = f"the address of %{line.buffer} may differ in each replay"
+        if effects.reads_address and not self.views.isdisjoint(effects.uses):
+            detail = f"the address of %{effects.uses[0]} may differ in each replay"
             return Outside(Reason.ADDRESS, detail)
         if effects.stream is None:
             return None

@@ -35,7 +35,6 @@ def recorded_host_read(program: wir.Program, rng: Random) -> Faulty:
     size = wir.SizeOf(buffer="faulty_a", dim=0)
     reads = (
         wir.AssertNotNanLine(buffer="faulty_a"),
-        wir.AssertAlignmentLine(buffer="faulty_a", bytes=4),
         wir.SymbolDefinitionLine(symbol="faulty_size", source=size),
     )
     return _region(program, Code.GRAPH_HOST_READ, 1, _full(), rng.choice(reads))

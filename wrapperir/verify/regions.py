@@ -44,12 +44,14 @@ def check_region(state: State, line: wir.GraphRegionLine) -> None:
 class _RegionRules:
     """Rules for the operands, results and lines of a region, whose work is on ``device``.
 
-    ``operators`` are the names that operators of the region define.
+    ``operators`` are the names that operators of the region define, ``own`` the names of
+    memory that the region makes: its address is the same in each replay.
     """
 
     state: State
     device: wir.Device
     operators: set[str] = field(factory=set[str])
+    own: set[str] = field(factory=set[str])
 
     def _type(self, name: str) -> wir.ValueType | None:
         value = self.state.values.get(name)
@@ -122,6 +124,9 @@ class _RegionRules:
             code, message = obstacle
             self.state.report(code, message, path=path, hint=_OUTSIDE)
             return False
+        if effects.reads_address and not self.own.issuperset(effects.uses):
+            message = "the host reads an address, which may differ in each replay"
+            self.state.report(Code.GRAPH_HOST_READ, message, path=path, hint=_OUTSIDE)
         if effects.device is not None and self._is_elsewhere(effects.device):
             self._report_device(f"the line is on {effects.device}", None, path)
         elif isinstance(line, wir.ExternKernelLine):
@@ -135,6 +140,12 @@ class _RegionRules:
             for made in effects.definitions
             if made.origin is Origin.OPERATOR
             or (made.source is not None and made.source in self.operators)
+        )
+        self.own.update(
+            made.name
+            for made in effects.definitions
+            if (made.origin in _MAKES_MEMORY and not made.may_alias)
+            or (made.source is not None and made.source in self.own)
         )
         return True
 
@@ -182,6 +193,8 @@ class _RegionRules:
         )
 
 
+_MAKES_MEMORY = frozenset({Origin.ALLOCATED, Origin.POOL, Origin.OPERATOR})
+
 _OUTSIDE = "move the line out of the graph region"
 
 
@@ -201,8 +214,6 @@ def line_obstacle(line: wir.BodyLine, effects: Effects) -> tuple[Code, str] | No
         )
     if effects.host_waits:
         return Code.GRAPH_HOST_READ, "the host reads a value, which a replay does not"
-    if effects.reads_address:
-        return Code.GRAPH_HOST_READ, "the host reads an address, which a replay does not"
     return None
 
 
