@@ -466,6 +466,30 @@ def test_views_that_an_operator_may_return_do_not_leave_a_region() -> None:
     assert "cannot return it" in format_capture(captured.report)
 
 
+def test_numbers_and_host_tensors_beside_results_stay_in_the_region() -> None:
+    program = cuda(
+        """\
+  %t = extern_kernel acme.attention.default(%x) @cuda : (f32[8, 8]@cuda, i64[], i64, opaque)
+  %o = multi_output %t[0] : f32[8, 8]@cuda
+  %seed = multi_output %t[1] : i64[]
+  free %t
+  free %seed
+  %y = extern_kernel aten.neg.default(%o) @cuda : f32[8, 8]@cuda
+  free %o
+  free %x""",
+        outputs="%y",
+    )
+    found = capture_graphs(program)
+    assert verify(found) == ()
+    assert [count_calls(line) for line in regions(found)] == [2]
+    text = (
+        format_program(program)
+        .replace("free %seed\n", "")
+        .replace("return %y", "return %y, %seed")
+    )
+    assert regions(capture_graphs(parse_program(text))) == []
+
+
 def test_each_stream_and_device_has_regions_of_its_own() -> None:
     def calls(on: str) -> str:
         call = f"  extern_kernel aten.neg_.default(%x{on[-1]}) writes(%x{on[-1]}) {on}\n"

@@ -279,12 +279,10 @@ class _Surveyor:
         if not self.known.issuperset(type_symbols(line.type)):
             detail = f"only the call tells the size of %{line.result}"
             return Outside(Reason.RESULT, detail)
-        device = wir.Stream(line.device).device
-        if not isinstance(line.type, wir.TensorType | wir.TupleType):
-            detail = f"%{line.result} is not a tensor"
-            return Outside(Reason.RESULT, detail)
-        if any(wir.Stream(each.device).device != device for each in _tensors(line.type)):
-            detail = f"%{line.result} is not on {device}"
+        if isinstance(line.type, wir.TupleType):
+            return None  # its elements are looked at where they are used
+        if not _is_on(line.type, line.device):
+            detail = f"%{line.result} is not a tensor on {line.device}"
             return Outside(Reason.RESULT, detail)
         return None
 
@@ -322,7 +320,7 @@ class _Surveyor:
         """Return why a region that ends at a line cannot return what a call in it does."""
         last = self.survey.last
         refused = "%{} is used after the region, which cannot return it"
-        returned: list[wir.TensorType] = []
+        returned: list[wir.ValueType] = []
         if last[result] >= end:
             if line.aliases or not isinstance(line.type, wir.TensorType):
                 return Outside(Reason.RESULT, refused.format(result))
@@ -331,10 +329,9 @@ class _Surveyor:
         names = Counter(element.indices for element in taken)
         for element in taken:
             if last[element.result] >= end:
-                is_tensor = isinstance(element.type, wir.TensorType)
-                if line.aliases or names[element.indices] > 1 or not is_tensor:
+                is_one = names[element.indices] == 1 and not line.aliases
+                if not is_one or not _is_on(element.type, line.device):
                     return Outside(Reason.RESULT, refused.format(element.result))
-                assert isinstance(element.type, wir.TensorType)
                 returned.append(element.type)
         if returned and copy_cost(returned) > OPERATOR_CALL + REPLAY:
             detail = f"copying what %{result} is at each replay would take longer"
@@ -373,9 +370,8 @@ def _behind_descriptors(program: wir.Program) -> frozenset[str]:
     return frozenset(found)
 
 
-def _tensors(type: wir.ValueType) -> Iterator[wir.TensorType]:
-    if isinstance(type, wir.TensorType):
-        yield type
-    elif isinstance(type, wir.TupleType):
-        for element in type.elements:
-            yield from _tensors(element)
+def _is_on(type: wir.ValueType, device: wir.Device) -> bool:
+    """Say whether a type is that of a tensor on a device."""
+    return isinstance(type, wir.TensorType) and wir.Stream(type.device) == wir.Stream(
+        device
+    )
