@@ -4,14 +4,24 @@ import itertools
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
 
+from tests.cpp_emitter.moved import on_gpu
 from tests.cpp_emitter.running import parsed
-from wrapperir.analysis import StorageKind, find_storages, program_entry, storage_bytes
-from wrapperir.emit.arena import plan_arena
-from wrapperir.ir import CPU, Program
+from tests.draws import draws
+from wrapperir.analysis import (
+    StorageKind,
+    analyze_memory,
+    find_storages,
+    program_entry,
+    storage_bytes,
+)
+from wrapperir.emit.arena import Region, plan_arena
+from wrapperir.ir import CPU, Device, Program
 from wrapperir.ir.line_effects import LineEffects
-from wrapperir.testing import programs
+from wrapperir.passes import use_out_variants
+from wrapperir.testing import example_symbols, programs
 
 
 def placed(lines: str, outputs: str = "") -> dict[str, int]:
@@ -193,3 +203,31 @@ def test_places_do_not_depend_on_how_long_planning_takes(
     clock = itertools.count(step=1000.0)
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
     assert placed("\n".join(lines)) == at_once
+
+
+def test_a_block_on_a_gpu_raises_no_peak() -> None:
+    found = 0
+
+    @settings(max_examples=draws(60, fuzz=300), phases=[Phase.generate], derandomize=True)
+    @given(programs(streams=False, pools=False), st.integers(0, 9))
+    def check(program: Program, seed: int) -> None:
+        nonlocal found
+        symbols = example_symbols(program, seed)
+        program = on_gpu(use_out_variants(program))
+        memory = analyze_memory(program, symbols).top
+        plan = plan_arena(program, frozenset({"cuda"}))
+        region = plan.regions.get(Device("cuda"), Region(0, 1))
+        live = list(memory.live)
+        for storage, bytes in zip(memory.storages, memory.bytes, strict=True):
+            is_kept = storage.name in plan.kept_names
+            if storage.name in plan.offsets and not is_kept:
+                assert region.begin <= storage.begin <= storage.end <= region.end
+                for line in range(storage.begin, storage.end):
+                    live[line] -= bytes
+        for line in range(region.begin, region.end):
+            live[line] += region.bytes
+        assert max(live, default=0) <= memory.peak
+        found += bool(region.bytes)
+
+    check()
+    assert found
