@@ -37,6 +37,10 @@ class Figures:
         """Return the text of a record that has one, or nothing."""
         return str(self.records.get(name, {}).get("text") or "")
 
+    def complete(self, name: str) -> bool:
+        """Return whether a record is there, and nothing of it was skipped."""
+        return name in self.records and not self.records[name].get("skipped")
+
     def measured(self, workload: str) -> bool:
         """Return whether a contender of the workload was timed."""
         calls = (n for n in self.records if n.startswith(f"{workload}/"))

@@ -70,22 +70,29 @@ class Run:
             "TRITON_CACHE_DIR": str(folder / "triton"),
             "XDG_CACHE_HOME": str(folder / "cache"),
             "TORCHINDUCTOR_COMPILE_THREADS": str(CORES_OF_A_PROCESS),
+            "PYTHONUNBUFFERED": "1",
         }
 
-    def start(self, module: str, *arguments: str, caches: str) -> "subprocess.Popen[str]":
+    def start(
+        self, module: str, *arguments: str, caches: str, output: int = subprocess.PIPE
+    ) -> "subprocess.Popen[str]":
         """Start a module of this package; its standard error goes to a file."""
-        logs = self.results.path.parent / "logs"
-        logs.mkdir(parents=True, exist_ok=True)
-        with (logs / f"{module.removeprefix('bench.')}-{caches}.txt").open("a") as log:
+        with self.log(f"{module.removeprefix('bench.')}-{caches}").open("a") as errors:
             return subprocess.Popen(
                 [sys.executable, "-m", module, *arguments],
                 cwd=ROOT,
                 env=self.caches(caches),
                 stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
+                stdout=output,
+                stderr=errors,
                 text=True,
             )
+
+    def log(self, name: str) -> Path:
+        """Return a file beside the results, for what a process prints."""
+        logs = self.results.path.parent / "logs"
+        logs.mkdir(parents=True, exist_ok=True)
+        return logs / f"{name}.txt"
 
 
 def _ended(process: "subprocess.Popen[str]") -> str:
@@ -225,14 +232,18 @@ def _calls_record(workload: str, line: Mapping[str, object]) -> tuple[Record, st
 def measure_sections(run: Run, modules: Sequence[str]) -> None:
     """Record the output of benches that are sections of the page."""
     for module in modules:
-        process = run.start(f"bench.{module}", caches="sections")
-        timer = _killed_late(process)
-        output, _ = process.communicate()
-        timer.cancel()
-        record = {"name": module, "text": output.strip()}
+        printed = run.log(module)
+        # A file: child processes that live on would keep a pipe open.
+        with printed.open("w") as file:
+            process = run.start(f"bench.{module}", caches="sections", output=file.fileno())
+            timer = _killed_late(process, LIMIT / 2)
+            process.wait()
+            timer.cancel()
+        text = printed.read_text().strip()
+        record = {"name": module, "text": text}
         if process.returncode:
             record["skipped"] = _ended(process)
-        run.add(record, f"{module}\n{output.strip()}")
+        run.add(record, f"{module}\n{text}")
 
 
 def _jobs() -> int:
@@ -287,7 +298,6 @@ def main(names: tuple[str, ...], resume: bool, rounds: int, build: bool) -> None
         facts = {"machine": machine, "rounds": str(rounds), "jobs": str(run.jobs)}
         for name, text in facts.items():
             run.add({"name": name, "text": text}, f"{name}: {text}")
-        measure_sections(run, [m for m in SECTIONS if not (names or done.text(m))])
         able = [workload for workload in chosen if not _unable(run, workload)]
         size = min(GROUP, run.jobs)
         for start in range(0, len(able), size):
@@ -295,6 +305,8 @@ def main(names: tuple[str, ...], resume: bool, rounds: int, build: bool) -> None
             if build:
                 measure_builds(run, group, done)
             measure_calls(run, [each for each in group if not done.measured(each.name)])
+        if not names:
+            measure_sections(run, [m for m in SECTIONS if not done.complete(m)])
     click.echo(page_text(Figures(results.read())))
     click.echo(f"page: {PAGE.relative_to(ROOT)}")
 

@@ -183,6 +183,19 @@ def test_a_machine_without_a_gpu_is_told() -> None:
         speed._machine()
 
 
+def test_the_output_of_a_section_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(speed, "PAGE", tmp_path / "page.md")
+    results = ResultFile(tmp_path / "results.jsonl")
+    run = speed.Run(results=results, folder=tmp_path / "caches", rounds=1, jobs=2)
+    speed.measure_sections(run, ["host.gpu_launch"])
+    text = Figures(results.read()).text("host.gpu_launch")
+    assert text.startswith("wrapperir-")
+    assert Figures(results.read()).complete("host.gpu_launch")
+    assert text in (tmp_path / "page.md").read_text()
+
+
 def test_sections_are_benches() -> None:
     for module in SECTIONS:
         assert Path(ROOT, "bench", *module.split(".")).with_suffix(".py").exists()
