@@ -9,6 +9,7 @@ from wrapperir import ir as wir
 from wrapperir.ir.line_effects import value_names
 from wrapperir.passes.capture_survey import Outside, Reason, survey_lines
 from wrapperir.passes.region_builder import build_region
+from wrapperir.passes.region_memory import RunSplitter
 from wrapperir.passes.replay_cost import LEAST_GAIN, replay_gain
 
 GRAPH_DEVICES = frozenset({"cuda"})
@@ -93,7 +94,8 @@ def capture_graphs(program: wir.Program) -> wir.Program:
     after it.  Outside are lines for which the host reads a value or has work to do, lines
     with nested blocks, events, symbols, pools, and regions that save less than
     :data:`~wrapperir.passes.replay_cost.LEAST_GAIN` microseconds.  Only devices that have
-    graphs get regions.
+    graphs get regions.  Where one region would raise the peak of live bytes, there are
+    several, as :mod:`~wrapperir.passes.region_memory` says.
     """
     return capture_regions(program).program
 
@@ -106,8 +108,8 @@ def capture_regions(
     """Return the program with graph regions, and a report.
 
     ``devices`` are the kinds of devices that may have regions; ``None`` is every kind.
-    Regions that save less than ``least_gain`` microseconds a replay are left out.  Linear
-    in the program.
+    Regions that save less than ``least_gain`` microseconds a replay are left out.  The time
+    is linear in the program, with a logarithm where regions are cut for memory.
     """
     survey = survey_lines(program, devices)
     outside = dict(survey.outside)
@@ -124,7 +126,8 @@ def capture_regions(
     lines: list[wir.BodyLine] = []
     freed: set[str] = set()
     end = 0
-    for run in survey.runs:
+    splitter = RunSplitter.of_program(program, survey)
+    for run in itertools.chain.from_iterable(map(splitter.split, survey.runs)):
         built = build_region(program.lines, run, survey, name, names, constants)
         gain = replay_gain(built.line)
         calls = [

@@ -234,7 +234,7 @@ class _RegionBuilder:
             self._add_after(line, effects)
         elif is_local or not self.made_inside.isdisjoint(effects.uses):
             self._add_inside(line)
-        elif index < self.first or effects.reads_address:
+        elif effects.reads_address:
             self.before.append(line)
         else:
             self._add_inside(line)
