@@ -24,7 +24,7 @@ from wrapperir.ir import (
     Symbol,
     tensor,
 )
-from wrapperir.ir.builder import ProgramBuilder
+from wrapperir.ir.builder import BlockBuilder, NamedValue, ProgramBuilder
 from wrapperir.kernels import Target, present_targets, targets_to_keep
 from wrapperir.kernels.gpu_targets import DEFAULT_TARGETS
 from wrapperir.testing.kernels import KernelKind, library_kernel
@@ -218,6 +218,27 @@ def test_facts_are_of_all_calls() -> None:
     (facts,) = survey_arguments(ProgramFacts(b.build())).values()
     assert facts[2].divisor == 4
     assert ArgumentFacts(8, 8).joined(ArgumentFacts(8, 8)).value == 8
+
+
+def test_parameters_of_blocks_have_the_facts_of_their_operands() -> None:
+    add = library_kernel(KernelKind.ADD, Language.TRITON)
+    b = ProgramBuilder()
+    b.kernel(add)
+    x = b.input(tensor("f32", (64,), device=GPU, alignment=16))
+    y = b.input(VECTOR)
+    room = b.allocate(tensor("f32", (128,), device=GPU))
+    out = b.reinterpret(room, VECTOR)
+
+    def body(
+        block: BlockBuilder, p: NamedValue, q: NamedValue, r: NamedValue
+    ) -> list[NamedValue]:
+        block.call(add, p, q, r, 64, device=GPU)
+        return []
+
+    b.graph_region("region", [x, y, out], body, results=[], device=GPU)
+    program = b.build()
+    (facts,) = survey_arguments(ProgramFacts(program)).values()
+    assert [fact.divisor for fact in facts] == [16, 1, 64, 64]
 
 
 def test_what_is_known_of_arguments_is_compiled_in() -> None:

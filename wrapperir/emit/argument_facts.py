@@ -22,6 +22,7 @@ from wrapperir.ir import (
     ValueType,
 )
 from wrapperir.ir.blocks import walk_lines
+from wrapperir.ir.effects import NestedBlock
 
 _DEEPEST = 40
 
@@ -42,6 +43,9 @@ def survey_arguments(facts: ProgramFacts) -> dict[str, tuple[ArgumentFacts, ...]
                 starts[made.name] = gcd(starts[made.source], divisor_of(made.offset))
             if made.origin in ALLOCATIONS | DERIVATIONS:
                 typed.add(made.name)
+        for nested in done.blocks:
+            if not nested.repeats:  # a loop's parameters change
+                _take_parameters(nested, facts.types, typed, starts)
         if isinstance(line, KernelCallLine):
             given = tuple(
                 _facts(value, facts.types, typed, starts) for value in line.arguments
@@ -49,6 +53,22 @@ def survey_arguments(facts: ProgramFacts) -> dict[str, tuple[ArgumentFacts, ...]
             for candidate in facts.runnable(line).kernels.values():
                 _join(found, candidate, given)
     return found
+
+
+def _take_parameters(
+    nested: NestedBlock,
+    types: Mapping[str, ValueType],
+    typed: set[str],
+    starts: dict[str, int],
+) -> None:
+    """Add what is known of operands to the parameters that have the same type."""
+    for parameter, operand in zip(nested.block.parameters, nested.operands, strict=True):
+        if not isinstance(operand, BufferRef) or operand.name not in typed:
+            continue
+        if parameter.type == types[operand.name]:
+            typed.add(parameter.name)
+            if operand.name in starts:
+                starts[parameter.name] = starts[operand.name]
 
 
 def _join(
