@@ -7,7 +7,7 @@ from wrapperir.emit.python.compiled_launches import CACHE, EMITTED
 from wrapperir.emit.python.expressions import format_int, format_targets, format_tuple
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.line_effects import LineEffects, uses
-from wrapperir.ir.mentions import argument_symbols, line_symbols
+from wrapperir.ir.mentions import argument_symbols, line_symbols, type_symbols
 from wrapperir_python.blocks import PythonBlocks
 from wrapperir_python.context import PythonContext
 
@@ -90,6 +90,7 @@ def _operands(
     inner = list(walk_lines(line.body.lines))
     defined = {x.symbol for x in inner if isinstance(x, wir.SymbolDefinitionLine)}
     mentioned = [name for operand in line.operands for name in argument_symbols(operand)]
+    mentioned += [name for x in line.body.parameters for name in type_symbols(x.type)]
     mentioned += [name for nested in inner for name in line_symbols(nested)]
     mentioned += [name for result in line.body.results for name in argument_symbols(result)]
     numbers = {

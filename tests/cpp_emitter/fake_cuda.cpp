@@ -31,6 +31,7 @@ std::map<std::string, float> costs;  // of launches, in milliseconds
 float device_time = 0;
 std::map<void*, float> recorded;
 bool is_captured = false;
+bool needs_context = false;  // as the driver does
 std::string shown_sizes;  // of the parameters that the log is to show, in bytes
 thread_local void* current_context = nullptr;
 thread_local int current_device = 0;
@@ -184,6 +185,34 @@ void run_program(const std::string& name, void** p, int64_t program) {
   }
 }
 
+}  // namespace
+
+// What fake_graphs.cpp shares.
+
+bool capture_launch(
+    void* function, const unsigned* sizes, unsigned shared, void* stream, void** parameters);
+bool capture_copy(uint64_t to, uint64_t from, size_t bytes, void* stream);
+bool is_capturing(void* stream);
+
+bool has_context() { return current_context; }
+
+std::string kernel_of(void* function) {
+  auto found = functions.find(function);
+  return found == functions.end() ? "" : found->second;
+}
+
+void run_kernel(const std::string& name, void** parameters, int64_t programs) {
+  if (name == "nothing") return;
+  if (name == "add_behind_halves") {  // the first address is given as its half
+    uint64_t first = take<uint64_t>(parameters, 0) * 2;
+    void* passed[] = {&first, parameters[1], parameters[2], parameters[3]};
+    return run_kernel("add", passed, programs);
+  }
+  for (int64_t program = 0; program < programs; ++program) run_program(name, parameters, program);
+}
+
+namespace {
+
 template <typename F>
 F* real(const char* name) {
   static void* torch = dlopen("libtorch_cpu.so", RTLD_NOLOAD | RTLD_LAZY);
@@ -209,6 +238,7 @@ EXPORT void fake_set_cost(const char* kernel, float milliseconds) {
   costs[kernel] = milliseconds;
 }
 EXPORT void fake_set_captured(bool value) { is_captured = value; }
+EXPORT void fake_need_context() { needs_context = true; }
 EXPORT void fake_set_device(int device, bool has_context) {
   current_device = device;
   current_context = has_context ? static_cast<char*>(first_context) + device : nullptr;
@@ -286,6 +316,8 @@ EXPORT int cuLaunchKernel(
       "launch %s grid %u %u %u block %u %u %u shared %u on %s%s", name.c_str(), x, y, z, block,
       block_y, block_z, shared, name_of(stream).c_str(), extra ? " extra" : "");
   if (!x || !y || !z) return 1;
+  const unsigned extents[] = {x, y, z, block, block_y, block_z};
+  if (capture_launch(function, extents, shared, stream, parameters)) return 0;
   if (costs.count(name)) device_time += costs[name];
   note_parameters(parameters);
   if (!shown_sizes.empty()) return 0;
@@ -370,11 +402,14 @@ EXPORT int cuEventElapsedTime(float* milliseconds, void* begin, void* end) {
   return 0;
 }
 EXPORT int cuStreamSynchronize(void*) { return 0; }
-EXPORT int cuStreamIsCapturing(void*, int* status) {
-  *status = is_captured;
+EXPORT int cuStreamIsCapturing(void* stream, int* status) {
+  if (needs_context && !current_context) return 201;
+  *status = is_captured || is_capturing(stream);
   return 0;
 }
 EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void* stream) {
+  if (needs_context && !current_context) return 201;
+  if (capture_copy(to, from, bytes, stream)) return 0;
   const uint64_t apart = to ^ from;
   note(
       "copy %zu on %s at addresses alike to %lu", bytes, name_of(stream).c_str(),

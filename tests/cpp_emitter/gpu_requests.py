@@ -62,7 +62,8 @@ def driver_environment(folder: Path) -> dict[str, str]:
     flags = ["-std=c++17", "-O1", "-fPIC", "-shared", "-Wl,-soname,libcuda.so.1"]
     operators = folder / "operators.cpp"
     operators.write_text(format_operators())
-    fakes = (Path(__file__).with_name(f"fake_{name}.cpp") for name in ("cuda", "cublas"))
+    names = ("cuda", "graphs", "cublas")
+    fakes = (Path(__file__).with_name(f"fake_{name}.cpp") for name in names)
     sources = [*map(str, fakes), str(operators)]
     find_compiler().run(
         [*flags, *sources, "-o", str(library), "-ldl"], folder, "the driver"

@@ -13,7 +13,7 @@ import struct
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from pathlib import Path
@@ -53,7 +53,7 @@ DTYPES = tuple(
 )
 
 
-class _Gpu:
+class Gpu:
     """The driver that is made up."""
 
     def __init__(self) -> None:
@@ -74,10 +74,10 @@ class _Gpu:
         return [line for line in self.log() if line.startswith("launch")]
 
 
-GPU: _Gpu
+GPU: Gpu
 
 
-def _loaded(program: wir.Program, constants: dict[str, torch.Tensor]) -> Any:
+def loaded(program: wir.Program, constants: dict[str, torch.Tensor]) -> Any:
     """Load the Python that is emitted for a GPU; tensors on the CPU pass for its own."""
     emitter = PythonEmitter(trusts_inputs=True)
     artifact = emitter.emit(on_gpu(program))
@@ -103,7 +103,7 @@ def _only_shown(sizes: str = "8") -> Iterator[None]:
 def _conformance(case: Case) -> Callable[[], None]:
     def check() -> None:
         mine, theirs = (example_constants(case.program, 0) for _ in range(2))
-        call = _loaded(case.program, mine)
+        call = loaded(case.program, mine)
         for seed in case.seeds:
             GPU.log()
             outputs = call(example_inputs(case.program, seed))
@@ -126,7 +126,7 @@ def _add() -> tuple[Any, ModuleType]:
     add = b.kernel(library_kernel(KernelKind.ADD, wir.Language.TRITON))
     out = b.allocate(x)
     b.call(add, *inputs, out, wir.Symbol("s0"))
-    scope = _loaded(b.build(out), {}).__globals__
+    scope = loaded(b.build(out), {}).__globals__
     return scope[f"{add.name}_config0"], scope["launches"]
 
 
@@ -308,7 +308,7 @@ def check_kernels_that_need_more_are_triton_s() -> None:
 
 
 @contextmanager
-def _raises(kind: type[Exception], *texts: str) -> Iterator[None]:
+def raises(kind: type[Exception], *texts: str) -> Iterator[None]:
     with pytest.raises(kind) as caught:
         yield
     assert all(text in str(caught.value) for text in texts), caught.value
@@ -317,24 +317,24 @@ def _raises(kind: type[Exception], *texts: str) -> Iterator[None]:
 def check_wrong_arguments_are_errors() -> None:
     kernel, _ = _fresh_kernel()
     x, y, out = _tensors()
-    with _raises(TypeError, "k takes 3 extents and 4 arguments", "not 6 in all"):
+    with raises(TypeError, "k takes 3 extents and 4 arguments", "not 6 in all"):
         kernel(1, 1, 1, x, y, out)
-    with _raises(TypeError, "not 8 in all"):
+    with raises(TypeError, "not 8 in all"):
         kernel(1, 1, 1, x, y, out, 1, 2)
-    with _raises(TypeError, "by position"):
+    with raises(TypeError, "by position"):
         kernel.kernel(1, 1, 1, x, y, out, n=1)
     wrong: Any
     for wrong in (None, 3, [1.0], "x", x.numpy()):
-        with _raises(TypeError, "k takes b as *fp32, not a "):
+        with raises(TypeError, "k takes b as *fp32, not a "):
             kernel(1, 1, 1, x, wrong, out, 32)
     for wrong in (None, 1.0, "1", x):
-        with _raises(TypeError, "k takes n as i32, not a "):
+        with raises(TypeError, "k takes n as i32, not a "):
             kernel(1, 1, 1, x, y, out, wrong)
     for wrong in (2**31, -(2**31) - 1, 2**80):
-        with _raises(OverflowError, "k takes n as i32, which cannot hold", str(wrong)):
+        with raises(OverflowError, "k takes n as i32, which cannot hold", str(wrong)):
             kernel(1, 1, 1, x, y, out, wrong)
     for wrong in (1.0, None, x):
-        with _raises(TypeError, "the launch grid of k has ints, not a "):
+        with raises(TypeError, "the launch grid of k has ints, not a "):
             kernel(1, wrong, 1, x, y, out, 1)
     assert not kernel.slow
 
@@ -355,7 +355,7 @@ def check_grids_at_their_limits() -> None:
             large = [1, 1, 1]
             for large[axis] in (extent, 2**70):
                 text = f"k has {large[axis]} programs along {'xyz'[axis]}, and at most"
-                with _raises(RuntimeError, text):
+                with raises(RuntimeError, text):
                     kernel(*large, *given)
 
 
@@ -365,11 +365,11 @@ def check_errors_of_the_driver_are_raised() -> None:
     kernel(*given)
     GPU.driver.fake_fail_next_launch(1)
     text = "launching k failed: invalid argument (CUDA_ERROR_INVALID_VALUE, 1)"
-    with _raises(RuntimeError, text):
+    with raises(RuntimeError, text):
         kernel(*given)
     kernel(*given)
     large, _ = _fresh_kernel(answer=(kernel.answer[0], "add", 32, 300_000))
-    with _raises(RuntimeError, "k needs 300000 bytes of shared memory, and the device has"):
+    with raises(RuntimeError, "k needs 300000 bytes of shared memory, and the device has"):
         large(*given)
     asking, _ = _fresh_kernel(answer=(kernel.answer[0], "add", 32, 100_000))
     GPU.log()
@@ -381,7 +381,7 @@ def check_errors_of_loading_are_raised_each_time() -> None:
     kernel, _ = _fresh_kernel()
     right, kernel.answer = kernel.answer, (1, 2)
     for _ in range(2):
-        with _raises(TypeError):
+        with raises(TypeError):
             kernel(1, 1, 1, *_tensors(), 32)
     kernel.answer = right
     kernel(1, 1, 1, *_tensors(), 32)
@@ -421,7 +421,7 @@ def k(x, {", ".join(_NUMBERS)}, y):
     b.kernel(kernel)
     x, y = (b.input(wir.tensor("f32", (4,)), mutated=True) for _ in range(2))
     b.call(kernel, x, *(1 for _ in DTYPES), y)
-    scope = _loaded(b.build(), {}).__globals__
+    scope = loaded(b.build(), {}).__globals__
     launches = scope["launches"]
     facts = {**launches._kernels[0].facts, "name": "k"}
     symbol = next(iter(launches._done.values())).result["function"]
@@ -570,16 +570,16 @@ def _program(source: str, *blocks: int) -> wir.Program:
 
 def check_a_second_load_takes_the_cache() -> None:
     program = _program("@triton.jit\ndef k(x):\n    tl.store(x, 4.5)\n")
-    first = _loaded(program, {}).__globals__["launches"]
+    first = loaded(program, {}).__globals__["launches"]
     assert len(first._done) == 2  # a variant for aligned addresses, and one for any
     worker, attempt = first._worker, first._worker.attempt
     vars(worker)["attempt"] = None
     try:
-        again = _loaded(program, {}).__globals__["launches"]
+        again = loaded(program, {}).__globals__["launches"]
     finally:
         vars(worker)["attempt"] = attempt
     assert again._done == first._done
-    launches = _loaded(program, {}).__globals__["launches"]
+    launches = loaded(program, {}).__globals__["launches"]
     assert launches._done == first._done
     # Not from the cache, in this process, in wrapperir's processes and in one of its own.
     launches._cache = None
@@ -597,27 +597,27 @@ def check_a_second_load_takes_the_cache() -> None:
 
 def check_a_kernel_that_does_not_compile_is_an_error() -> None:
     program = _program("@triton.jit\ndef k(x):\n    tl.store(x, tl.arange(0, 3))\n")
-    with _raises(Exception, "WIR709", "k does not compile for sm_90", "power of 2"):
-        _loaded(program, {})
+    with raises(Exception, "WIR709", "k does not compile for sm_90", "power of 2"):
+        loaded(program, {})
 
 
 def check_a_choice_that_does_not_compile_is_not_picked() -> None:
     source = (
         "@triton.jit\ndef k(x, B: tl.constexpr):\n    tl.store(x + tl.arange(0, B), 1)\n"
     )
-    call = _loaded(_program(source, 3, 4), {})
+    call = loaded(_program(source, 3, 4), {})
     with _only_shown():
         call([torch.zeros(64)])
     assert call.choices()[-1].kernel == "k_config1"
     assert call.choices()[-1].microseconds[0] == ("k_config0", None)
-    with _raises(RuntimeError, "k_config0 does not compile for sm_90"):
+    with raises(RuntimeError, "k_config0 does not compile for sm_90"):
         call.__globals__["k_config0"](1, 1, 1, torch.zeros(64))
 
 
 def check_a_source_that_only_this_process_can_execute() -> None:
     asserted = 'import sys\n\nassert "tests.cpp_emitter.moved" in sys.modules\n\n\n'
     program = _program(f"{asserted}@triton.jit\ndef k(x):\n    tl.store(x, 5.5)\n")
-    launches = _loaded(program, {}).__globals__["launches"]
+    launches = loaded(program, {}).__globals__["launches"]
     known = dict(launches._done)
     launches._done.clear()
     launches._cache, launches._MOST_IN_THIS_PROCESS = None, 0
@@ -642,7 +642,7 @@ def check_graphs_launch_in_the_same_way() -> None:
 def check_other_functions_are_triton_s() -> None:
     heuristics = "@triton.heuristics({'B': lambda given: 4})\n@triton.jit\ndef k(x, B: "
     program = _program(f"{heuristics}tl.constexpr):\n    tl.store(x, B)\n")
-    scope = _loaded(program, {}).__globals__
+    scope = loaded(program, {}).__globals__
     assert type(scope["k"]).__name__ == "DispatchedKernel"
 
 
@@ -652,7 +652,7 @@ CHECKS: dict[str, Callable[[], None]] = {
 }
 
 
-def _pretend() -> None:
+def pretend() -> None:
     """Have PyTorch say that there are two GPUs."""
     cuda: Any = torch.cuda
     cuda.is_available = lambda: True
@@ -664,18 +664,23 @@ def _pretend() -> None:
     cuda.is_current_stream_capturing = lambda: False
 
 
-def main() -> None:
-    """Run checks until there are no more."""
-    global GPU
-    GPU = _Gpu()
-    _pretend()
+def serve(checks: Mapping[str, Callable[[], None]]) -> None:
+    """Answer each name of a check that is read with why it fails."""
     for line in sys.stdin:
         problem = ""
         try:
-            CHECKS[line.strip()]()
+            checks[line.strip()]()
         except Exception:
             problem = traceback.format_exc()
         print(json.dumps(problem), flush=True)
+
+
+def main() -> None:
+    """Run checks until there are no more."""
+    global GPU
+    GPU = Gpu()
+    pretend()
+    serve(CHECKS)
 
 
 if __name__ == "__main__":

@@ -1,54 +1,28 @@
 """Launches of Triton kernels from emitted Python, as a driver that is made up sees them."""
 
 import json
-import platform
-import subprocess
-import sys
 from collections.abc import Generator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from tests.cpp_emitter.gpu_requests import driver_environment
 from tests.python_emitter.fake_launches import CHECKS
+from tests.python_emitter.fake_process import FakeProcess, fake_process
 from wrapperir.text import parse_program
 from wrapperir_python.emitter import PythonEmitter
 
 
 @pytest.fixture(scope="module")
-def process(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Generator["subprocess.Popen[str]"]:
+def process(tmp_path_factory: pytest.TempPathFactory) -> Generator[FakeProcess]:
     """Return a process with a driver that is made up."""
-    if torch.cuda.is_available():
-        pytest.skip("a real driver is there")
-    if platform.machine() != "x86_64":
-        pytest.skip("the made-up operators are of x86-64")
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.python_emitter.fake_launches"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=driver_environment(tmp_path_factory.mktemp("driver")),
-        cwd=Path(__file__).parents[2],
-    ) as started:
+    with fake_process("fake_launches", tmp_path_factory.mktemp("driver")) as started:
         yield started
-        assert started.stdin is not None
-        started.stdin.close()
 
 
 @pytest.mark.parametrize("name", CHECKS)
-def test_on_a_driver_that_is_made_up(process: "subprocess.Popen[str]", name: str) -> None:
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write(f"{name}\n")
-    process.stdin.flush()
-    line = process.stdout.readline()
-    assert line, "the process ended"
-    problem = json.loads(line)
-    assert not problem, problem
+def test_on_a_driver_that_is_made_up(process: FakeProcess, name: str) -> None:
+    process.check(name)
 
 
 SOURCE = """\

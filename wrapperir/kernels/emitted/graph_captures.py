@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import torch
 
-_SPACING = 512  # bytes between displaced operands: the alignment of allocations
+_SPACING = 512  # bytes between displaced operands at least: the alignment of allocations
 _MOST_ROOM = 64 << 20  # bytes in which displaced operands lie
 
 LOCK = threading.RLock()
@@ -106,7 +106,7 @@ def drop_workspaces() -> None:
 def displace(
     operands: Sequence[torch.Tensor], device: int
 ) -> tuple[list[torch.Tensor], torch.Tensor]:
-    """Return tensors like the operands, each at an address of its own, and their memory.
+    """Return tensors like the operands, each at a distance of its own, and their memory.
 
     They overlap: nothing may read or write them.
     """
@@ -116,9 +116,13 @@ def displace(
     room = torch.empty(size, dtype=torch.uint8, device=target)
     base = -(-room.data_ptr() // _SPACING) * _SPACING
     made: list[torch.Tensor] = []
-    for index, tensor in enumerate(operands):
+    distances: set[int] = set()
+    for tensor in operands:
         storage = tensor.untyped_storage()
-        address = base + index * _SPACING + storage.data_ptr() % _SPACING
+        address = base + storage.data_ptr() % _SPACING
+        while address - storage.data_ptr() in distances:
+            address += _SPACING
+        distances.add(address - storage.data_ptr())
         moved = _torch._construct_storage_from_data_pointer(
             address, target, storage.nbytes()
         )

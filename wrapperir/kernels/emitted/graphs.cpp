@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <structmember.h>
 
+#include <exception>
 #include <list>
 #include <memory>
 
@@ -20,19 +21,19 @@ using wrapperir::Recording;
 
 AOTITorchError (*current_stream)(int32_t, void**);
 
-// An operand that has a place of its own in a recording: replays copy it there.
-struct Copied {
-  size_t operand;
+// The memory of an operand when it was recorded.
+struct Place {
   uint64_t address;
-  uint64_t bytes;
+  uint64_t bytes;  // from the first element to the end of the last
   bool is_written;
+  bool is_copied;  // replays copy the operand to this place
 };
 
 struct Entry {
   std::vector<uint64_t> key;
   std::unique_ptr<Recording> recording;
-  std::vector<Copied> copied;
-  std::vector<bool> is_copied;  // by operand
+  std::vector<Place> places;  // by operand
+  std::vector<size_t> copied;  // the operands that replays copy
   PyObject* make_results = nullptr;  // makes tensors, which are the last operands; or None
   PyObject* held = nullptr;  // the graph, and what lives as long as the recording
 
@@ -55,24 +56,30 @@ struct Region {
   std::list<std::shared_ptr<Entry>>* entries;  // the last used one first
 };
 
+enum class NumberKind : uint64_t { integer, boolean, real };
+
 PyObject* fail(const GraphError& error) {
   return PyErr_Format(PyExc_RuntimeError, "%s", error.message.c_str());
 }
 
-uint64_t address_of(PyObject* tensor) {
+// Add the address of a tensor's first element; false for an object without one.
+bool read_address(PyObject* object, std::vector<uint64_t>& addresses) {
   void* data = nullptr;
-  aoti_torch_get_data_ptr(handle_of(tensor), &data);
-  return reinterpret_cast<uint64_t>(data);
+  if (!is_plain(object) || aoti_torch_get_data_ptr(handle_of(object), &data)) return false;
+  addresses.push_back(reinterpret_cast<uint64_t>(data));
+  return true;
 }
 
 // The bits of a number; false for an object that is none, or too large.
-bool read_number(PyObject* object, uint64_t& bits) {
+bool read_number(PyObject* object, uint64_t& bits, NumberKind& kind) {
   if (PyFloat_Check(object)) {
     const double value = PyFloat_AS_DOUBLE(object);
     memcpy(&bits, &value, sizeof bits);
+    kind = NumberKind::real;
     return true;
   }
   if (!PyLong_Check(object)) return false;
+  kind = PyBool_Check(object) ? NumberKind::boolean : NumberKind::integer;
   int overflow = 0;
   bits = static_cast<uint64_t>(PyLong_AsLongLongAndOverflow(object, &overflow));
   return !overflow;
@@ -85,21 +92,21 @@ bool read_key(
     std::vector<uint64_t>& addresses) {
   constexpr uint64_t most_aligned = 512;
   key.push_back(reinterpret_cast<uint64_t>(stream));
+  uint64_t kinds = 0;
   for (Py_ssize_t i = 0; i < region.numbers; ++i) {
     uint64_t bits = 0;
-    if (!read_number(given[region.tensors + i], bits)) return false;
+    NumberKind kind;
+    if (!read_number(given[region.tensors + i], bits, kind)) return false;
     key.push_back(bits);
+    kinds = kinds << 2 | static_cast<uint64_t>(kind);
+    if (i % 32 == 31 || i + 1 == region.numbers) key.push_back(std::exchange(kinds, 0));
   }
   uint64_t alignments = 0;
   for (Py_ssize_t i = 0; i < region.tensors; ++i) {
-    if (!is_plain(given[i])) return false;
-    addresses.push_back(address_of(given[i]));
+    if (!read_address(given[i], addresses)) return false;
     const uint64_t bits = addresses.back() | most_aligned;
     alignments = alignments << 4 | static_cast<uint64_t>(__builtin_ctzll(bits));
-    if (i % 16 == 15 || i + 1 == region.tensors) {
-      key.push_back(alignments);
-      alignments = 0;
-    }
+    if (i % 16 == 15 || i + 1 == region.tensors) key.push_back(std::exchange(alignments, 0));
   }
   return true;
 }
@@ -142,26 +149,39 @@ PyObject* replay(Entry& entry, std::vector<uint64_t>& addresses, void* stream) {
   PyObject* results =
       entry.make_results == Py_None ? Py_NewRef(Py_None) : PyObject_CallNoArgs(entry.make_results);
   if (!results) return nullptr;
-  for (Py_ssize_t i = 0; results != Py_None && i < PyTuple_GET_SIZE(results); ++i) {
-    PyObject* made = PyTuple_GET_ITEM(results, i);
-    if (is_plain(made)) addresses.push_back(address_of(made));
-  }
+  for (Py_ssize_t i = 0; results != Py_None && i < PyTuple_GET_SIZE(results); ++i)
+    read_address(PyTuple_GET_ITEM(results, i), addresses);
   Recording& recording = *entry.recording;
   try {
     for (size_t i = 0; i < addresses.size(); ++i)
-      if (!entry.is_copied[i] && addresses[i] != recording.address(i))
+      if (!entry.places[i].is_copied && addresses[i] != recording.address(i))
         recording.move(i, addresses[i]);
-    for (const Copied& copied : entry.copied)
-      copy(copied.address, addresses[copied.operand], copied.bytes, stream);
+    for (const size_t i : entry.copied)
+      copy(entry.places[i].address, addresses[i], entry.places[i].bytes, stream);
     recording.launch(stream);
-    for (const Copied& copied : entry.copied)
-      if (copied.is_written)
-        copy(addresses[copied.operand], copied.address, copied.bytes, stream);
+    for (const size_t i : entry.copied)
+      if (entry.places[i].is_written)
+        copy(addresses[i], entry.places[i].address, entry.places[i].bytes, stream);
   } catch (const GraphError& error) {
     Py_DECREF(results);
     return fail(error);
   }
   return results;
+}
+
+// Whether copies would separate operands that share memory that the block writes.
+bool separates_operands(const Entry& entry, const std::vector<uint64_t>& addresses) {
+  for (const size_t i : entry.copied) {
+    if (i >= addresses.size()) continue;  // a result
+    const Place& copied = entry.places[i];
+    for (size_t j = 0; j < addresses.size(); ++j) {
+      const Place& other = entry.places[j];
+      if (j != i && (copied.is_written || other.is_written) &&
+          addresses[i] < addresses[j] + other.bytes && addresses[j] < addresses[i] + copied.bytes)
+        return true;
+    }
+  }
+  return false;
 }
 
 // The operands that moved and cannot, or that cost more to move than to copy.
@@ -172,7 +192,7 @@ std::vector<size_t> operands_to_copy(
   std::vector<size_t> found;
   const Recording& recording = *entry.recording;
   for (size_t i = 0; i < addresses.size(); ++i) {
-    if (entry.is_copied[i] || addresses[i] == recording.address(i)) continue;
+    if (entry.places[i].is_copied || addresses[i] == recording.address(i)) continue;
     const size_t nodes = recording.nodes_of(i);
     if (!recording.is_movable() || (nodes >= many_nodes && recording.changes(i) >= nodes * often))
       found.push_back(i);
@@ -192,6 +212,7 @@ PyObject* call(PyObject* self, PyObject* const* given, size_t flags, PyObject* n
     return PyErr_Format(PyExc_RuntimeError, "device %d has no current stream", region.device);
   std::vector<uint64_t> key, addresses;
   try {
+    wrapperir::enter_context(region.device);
     int is_captured = 0;
     wrapperir::check_graph(
         wrapperir::graph_driver()->cuStreamIsCapturing(stream, &is_captured),
@@ -202,6 +223,8 @@ PyObject* call(PyObject* self, PyObject* const* given, size_t flags, PyObject* n
     for (auto entry = entries.begin(); entry != entries.end(); ++entry) {
       if ((*entry)->key != key) continue;
       const std::shared_ptr<Entry> found = *entry;  // Python may drop it
+      if (separates_operands(*found, addresses))
+        return PyObject_Vectorcall(region.plain, given, count, nullptr);
       const std::vector<size_t> to_copy = operands_to_copy(*found, addresses);
       if (!to_copy.empty()) return call_slow(region, given, key, to_copy);
       entries.splice(entries.begin(), entries, entry);
@@ -251,9 +274,23 @@ PyObject* abandon(PyObject*, PyObject* number) {
   Py_RETURN_NONE;
 }
 
+// Replace the recording of a key; the one used longest ago goes.
+void keep(Region& region, const std::shared_ptr<Entry>& made) {
+  auto& entries = *region.entries;
+  std::list<std::shared_ptr<Entry>> dropped;  // Python runs when they go
+  for (auto entry = entries.begin(); entry != entries.end();) {
+    const auto old = entry++;
+    if ((*old)->key == made->key) dropped.splice(dropped.end(), entries, old);
+  }
+  entries.push_front(made);
+  while (static_cast<Py_ssize_t>(entries.size()) > region.most)
+    dropped.splice(dropped.end(), entries, std::prev(entries.end()));
+}
+
 // add(key, graph, again, displaced, operands, copied, make_results, held) -> whether operands
-// may move.  The graphs are objects of end(), `operands` are tuples as Operand, `copied` as
-// Copied.
+// may move.  The graphs are objects of end(), `operands` are tuples as Operand and the bytes
+// and whether it is written of Place, `copied` are positions of operands.  A recording whose
+// results are neither moved nor copied is not kept.
 PyObject* add(PyObject* self, PyObject* given) {
   Region& region = *reinterpret_cast<Region*>(self);
   Py_buffer key;
@@ -262,49 +299,50 @@ PyObject* add(PyObject* self, PyObject* given) {
           given, "y*OOOO!O!OO", &key, &graphs[0], &graphs[1], &graphs[2], &PyTuple_Type,
           &operands, &PyTuple_Type, &copied, &make_results, &held))
     return nullptr;
-  void* captured[3];
-  for (int i = 0; i < 3; ++i) {
-    captured[i] = PyCapsule_GetPointer(graphs[i], graph_name);
-    if (!captured[i]) return nullptr;
-  }
   const auto made = std::make_shared<Entry>();
   Entry& entry = *made;
   const auto* words = static_cast<const uint64_t*>(key.buf);
   entry.key.assign(words, words + key.len / static_cast<Py_ssize_t>(sizeof(uint64_t)));
   PyBuffer_Release(&key);
+  void* captured[3];
+  for (int i = 0; i < 3; ++i) {
+    captured[i] = PyCapsule_GetPointer(graphs[i], graph_name);
+    if (!captured[i]) return nullptr;
+  }
   std::vector<Operand> read;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(operands); ++i) {
-    unsigned long long address, begin, bytes, moved;
-    if (!PyArg_ParseTuple(
-            PyTuple_GET_ITEM(operands, i), "KKKK", &address, &begin, &bytes, &moved))
-      return nullptr;
-    read.push_back({address, begin, bytes, moved});
-  }
-  entry.is_copied.resize(read.size());
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(copied); ++i) {
-    Py_ssize_t operand = 0;
-    unsigned long long address, bytes;
+    unsigned long long address, begin, bytes, moved, own_bytes;
     int is_written = 0;
     if (!PyArg_ParseTuple(
-            PyTuple_GET_ITEM(copied, i), "nKKp", &operand, &address, &bytes, &is_written))
+            PyTuple_GET_ITEM(operands, i), "KKKKKp", &address, &begin, &bytes, &moved, &own_bytes,
+            &is_written))
       return nullptr;
-    entry.copied.push_back({static_cast<size_t>(operand), address, bytes, is_written != 0});
-    entry.is_copied.at(static_cast<size_t>(operand)) = true;
+    read.push_back({address, begin, bytes, moved});
+    entry.places.push_back({address, own_bytes, is_written != 0, false});
   }
+  bool are_results_copied = true;
   try {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(copied); ++i) {
+      entry.copied.push_back(PyLong_AsSize_t(PyTuple_GET_ITEM(copied, i)));
+      if (PyErr_Occurred()) return nullptr;
+      entry.places.at(entry.copied.back()).is_copied = true;
+    }
+    for (size_t i = static_cast<size_t>(region.tensors); i < entry.places.size(); ++i)
+      are_results_copied = are_results_copied && entry.places[i].is_copied;
     entry.recording =
         std::make_unique<Recording>(captured[0], captured[1], captured[2], read);
   } catch (const GraphError& error) {
     return fail(error);
+  } catch (const std::exception& error) {
+    return fail({error.what()});
   }
+  const bool is_movable = entry.recording->is_movable();
+  if (!is_movable && !are_results_copied) Py_RETURN_FALSE;
   entry.make_results = Py_NewRef(make_results);
   entry.held = PyTuple_Pack(2, graphs[0], held);
   if (!entry.held) return nullptr;
-  auto& entries = *region.entries;
-  entries.remove_if([&](const std::shared_ptr<Entry>& old) { return old->key == made->key; });
-  entries.push_front(made);
-  while (static_cast<Py_ssize_t>(entries.size()) > region.most) entries.pop_back();
-  return PyBool_FromLong(entry.recording->is_movable());
+  keep(region, made);
+  return PyBool_FromLong(is_movable);
 }
 
 // Region(plain, slow, tensors, numbers, device, most)
@@ -331,7 +369,7 @@ int clear(PyObject* object) {
   auto* self = reinterpret_cast<Region*>(object);
   Py_CLEAR(self->plain);
   Py_CLEAR(self->slow);
-  self->entries->clear();
+  const auto dropped = std::exchange(*self->entries, {});  // Python runs when they go
   return 0;
 }
 

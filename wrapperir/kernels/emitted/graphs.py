@@ -93,6 +93,7 @@ class Recorder:
         self.tensors = tensors
         self.written = written
         self.device = device
+        self._is_said = False
         # By key: the plain calls that are left, and how many the last recording took.
         self.seen: OrderedDict[bytes, tuple[int, int]] = OrderedDict()
         self.copied: dict[bytes, frozenset[int]] = {}
@@ -112,11 +113,12 @@ class Recorder:
             with _captures.LOCK:
                 self._record(arguments, key, copied, stream)
         except Exception as error:
-            if not self.failed:
+            self.failed.add(key)
+            if not self._is_said:
+                self._is_said = True
                 cause = (str(error).strip().splitlines() or [type(error).__name__])[0]
                 message = f"{self.block.__name__} is not replayed as a graph: {cause}"
                 warnings.warn(message, RuntimeWarning, stacklevel=2)
-            self.failed.add(key)
             return self.block(*arguments)
         self.copied[key] = copied
         return self.native(*arguments)
@@ -137,7 +139,7 @@ class Recorder:
         pool = _captures.pool_of(self.device, stream)
         given = list(arguments)
         for position in copied:
-            given[position] = _like(given[position])
+            given[position] = self._copy_of(position, given[position])
         numbers = given[self.tensors :]
         again = self._capture(given[: self.tensors], (), numbers, pool)
         make = _maker(again.results)
@@ -145,7 +147,11 @@ class Recorder:
         targets = [x for x in make() if isinstance(x, torch.Tensor)] if make else []
         operands = [*given[: self.tensors], *targets]
         displaced, _room = _captures.displace(operands, self.device)
-        places = tuple(map(_addresses, operands, displaced))
+        written = self.written.union(range(self.tensors, len(operands)))
+        places = tuple(
+            (*_addresses(operand), moved.data_ptr(), _bytes(operand), i in written)
+            for i, (operand, moved) in enumerate(zip(operands, displaced, strict=True))
+        )
         # While the pool grows, each capture has its memory at other addresses.
         for attempt in range(_ATTEMPTS):
             # Other objects, so that what depends on objects is not taken for an address.
@@ -162,6 +168,13 @@ class Recorder:
                 self._add(key, graphs, places, operands, copied, make, pool)
         _captures.drop_workspaces()
 
+    def _copy_of(self, position: int, tensor: torch.Tensor) -> torch.Tensor:
+        """Return memory for a tensor that replays copy."""
+        if position in self.written and _bytes(tensor) != tensor.numel() * tensor.itemsize:
+            raise ValueError("it writes an operand with gaps, which cannot be copied")
+        layout = tensor.shape, tensor.stride()
+        return torch.empty_strided(*layout, dtype=tensor.dtype, device=tensor.device)
+
     def _add(
         self,
         key: bytes,
@@ -173,12 +186,9 @@ class Recorder:
         pool: Any,
     ) -> bool:
         """Replace the recording of a key; return whether its operands may move."""
-        copies = tuple(
-            (i, *_place(operands[i]), i in self.written or i >= self.tensors)
-            for i in sorted(copied)
-        )
         held = pool, [operands[i] for i in copied]
-        is_movable: bool = self.native.add(key, *graphs, places, copies, make, held)
+        positions = tuple(sorted(copied))
+        is_movable: bool = self.native.add(key, *graphs, places, positions, make, held)
         return is_movable
 
     def _capture(
@@ -200,24 +210,17 @@ class Recorder:
         return _captures.capture(_native(), block, [*tensors, *numbers], pool)
 
 
-def _like(tensor: torch.Tensor) -> torch.Tensor:
-    return torch.empty_strided(
-        tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device
-    )
+def _addresses(tensor: torch.Tensor) -> tuple[int, int, int]:
+    """Return the address of a tensor, and the address and bytes of its storage."""
+    storage = tensor.untyped_storage()
+    return tensor.data_ptr(), storage.data_ptr(), storage.nbytes()
 
 
-def _addresses(operand: torch.Tensor, displaced: torch.Tensor) -> tuple[int, int, int, int]:
-    """Return the fields of ``Operand`` in recording.h."""
-    storage = operand.untyped_storage()
-    where = operand.data_ptr(), storage.data_ptr(), storage.nbytes()
-    return *where, displaced.data_ptr()
-
-
-def _place(tensor: torch.Tensor) -> tuple[int, int]:
-    """Return the address and bytes of a tensor's elements."""
+def _bytes(tensor: torch.Tensor) -> int:
+    """Return the bytes from a tensor's first element to the end of its last."""
     steps = zip(tensor.shape, tensor.stride(), strict=True)
     last = sum((count - 1) * step for count, step in steps)
-    return tensor.data_ptr(), (last + 1) * tensor.itemsize if tensor.numel() else 0
+    return (last + 1) * tensor.itemsize if tensor.numel() else 0
 
 
 def _maker(

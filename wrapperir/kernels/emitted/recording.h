@@ -3,8 +3,8 @@
 // The same work is captured three times, the last time with each operand at another address.
 // Words of a node's parameters that differ between the first two captures are not initialised, or
 // point to memory of the host.  Of the others, a word that the third capture changes by exactly
-// the distance of one operand is a pointer into that operand, and is rewritten when the operand
-// moves.  If it changes anything else, operands cannot move.
+// the distance of one operand is a pointer into that operand, or to its end, and is rewritten
+// when the operand moves.  If it changes anything else, operands cannot move.
 #pragma once
 
 #include <dlfcn.h>
@@ -69,6 +69,9 @@ static_assert(sizeof(KernelNode) == 72 && sizeof(CopyNode) == 200 && sizeof(Fill
   F(cuGraphExecDestroy, void*) \
   F(cuGraphDestroy, void*) \
   F(cuCtxGetCurrent, void**) \
+  F(cuCtxSetCurrent, void*) \
+  F(cuDeviceGet, int*, int) \
+  F(cuDevicePrimaryCtxRetain, void**, int) \
   F(cuStreamBeginCapture_v2, void*, int) \
   F(cuStreamEndCapture, void*, void**) \
   F(cuStreamIsCapturing, void*, int*) \
@@ -108,6 +111,19 @@ inline std::string described(int error, const char* what) {
 
 inline void check_graph(int error, const char* what) {
   if (error) throw GraphError{described(error, what)};
+}
+
+// Make the context of a device current in a thread that has none.
+inline void enter_context(int device) {
+  const GraphDriver& driver = *graph_driver();
+  void* context = nullptr;
+  int index = 0;
+  int error = driver.cuCtxGetCurrent(&context);
+  if (!error && context) return;
+  if (!error) error = driver.cuDeviceGet(&index, device);
+  if (!error) error = driver.cuDevicePrimaryCtxRetain(&context, index);
+  if (!error) error = driver.cuCtxSetCurrent(context);
+  check_graph(error, "making a context to replay a graph");
 }
 
 // A node's parameters as words, and where they came from.
@@ -209,20 +225,20 @@ class Recording {
   }
 
   void set_operands(Instance& instance) {
+    // An instance that the driver fails to change has no addresses: it is changed as a whole.
+    const std::vector<uint64_t> had = std::exchange(instance.addresses, {});
     std::vector<uint32_t> stale;
     for (size_t i = 0; i < addresses_.size(); ++i) {
-      if (instance.addresses[i] == addresses_[i]) continue;
+      if (!had.empty() && had[i] == addresses_[i]) continue;
       for (const Site& site : sites_[i]) {
         if (!is_marked_[site.node]) stale.push_back(site.node);
         is_marked_[site.node] = true;
       }
-      instance.addresses[i] = addresses_[i];
       changes_[i] += nodes_of_[i];
     }
-    for (const uint32_t node : stale) {
-      is_marked_[node] = false;
-      set(instance.handle, nodes_[node]);
-    }
+    for (const uint32_t node : stale) is_marked_[node] = false;
+    for (const uint32_t node : stale) set(instance.handle, nodes_[node]);
+    instance.addresses = addresses_;
   }
 
   std::vector<GraphNode> read(void* graph) const {
@@ -283,7 +299,9 @@ class Recording {
       const int error = launch.function
           ? driver_.cuFuncGetParamInfo(launch.function, i, &offset, &bytes)
           : driver_.cuKernelGetParamInfo(launch.kernel, i, &offset, &bytes);
-      if (error) break;  // there are no more
+      constexpr int invalid_value = 1;
+      if (error == invalid_value) break;  // there are no more
+      check_graph(error, "reading a launch's arguments");
       places.emplace_back(words, bytes);
       words += (bytes + 7) / 8;
     }
@@ -324,13 +342,15 @@ class Recording {
       is_movable_ = is_alike(nodes_[i], again[i]) && is_alike(nodes_[i], displaced[i]);
       for (uint32_t word = 0; is_movable_ && word < words.size(); ++word) {
         if (words[word] == others[word] || words[word] != again[i].words[word]) continue;
-        size_t operand = operands.size();
+        size_t operand = operands.size(), explanations = 0;
         const auto found = by_distance.equal_range(others[word] - words[word]);
         for (auto entry = found.first; entry != found.second; ++entry) {
           const Operand& pointed = operands[entry->second];
-          if (words[word] - pointed.begin < pointed.bytes) operand = entry->second;
+          if (words[word] - pointed.begin > pointed.bytes) continue;
+          operand = entry->second;
+          ++explanations;
         }
-        is_movable_ = operand < operands.size();
+        is_movable_ = explanations == 1 && can_change(nodes_[i]);
         if (!is_movable_) break;
         std::vector<Site>& sites = sites_[operand];
         nodes_of_[operand] += sites.empty() || sites.back().node != i;
@@ -338,6 +358,12 @@ class Recording {
       }
     }
     if (!is_movable_) sites_.assign(operands.size(), {});
+  }
+
+  // Whether the driver changes the addresses of a node: copies and fills of rows stay.
+  static bool can_change(const GraphNode& node) {
+    return node.type == GraphNode::kernel ||
+        (node.copied.height <= 1 && node.copied.depth <= 1 && node.filled.height <= 1);
   }
 
   static bool is_alike(const GraphNode& one, const GraphNode& other) {

@@ -1,0 +1,20 @@
+"""Recordings of graph regions of emitted Python, as a driver that is made up sees them."""
+
+from collections.abc import Generator
+
+import pytest
+
+from tests.python_emitter.fake_graphs import CHECKS
+from tests.python_emitter.fake_process import FakeProcess, fake_process
+
+
+@pytest.fixture(scope="module")
+def process(tmp_path_factory: pytest.TempPathFactory) -> Generator[FakeProcess]:
+    """Return a process with a driver that is made up."""
+    with fake_process("fake_graphs", tmp_path_factory.mktemp("driver")) as started:
+        yield started
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_on_a_driver_that_is_made_up(process: FakeProcess, name: str) -> None:
+    process.check(name)
