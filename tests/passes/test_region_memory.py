@@ -114,3 +114,37 @@ def test_results_of_several_tensors_are_taken_in_the_region_of_their_call(
     for part in parts:
         assert not isinstance(program.lines[part.start], MultiOutputLine)
     assert not verify(capture_regions(program).program)
+
+
+ALIASES = """\
+  %a = extern_kernel aten.split.Tensor(%x, 4) aliases(%x) @cuda : \
+(f32[4, 8]@cuda, f32[4, 8; offset 32]@cuda)
+  %b = multi_output %a[1] : f32[4, 8; offset 32]@cuda
+  free %a
+"""
+ON_THE_HOST = """\
+  %a = extern_kernel acme.attention.default(%x) @cuda : (f32[4, 8]@cuda, i64[])
+  %b = multi_output %a[1] : i64[]
+  free %a
+"""
+
+
+@pytest.mark.parametrize("made", [ALIASES, ON_THE_HOST])
+def test_what_a_region_cannot_return_is_used_in_it(
+    monkeypatch: pytest.MonkeyPatch, made: str
+) -> None:
+    monkeypatch.setattr(region_memory, "LEAST_CALLS", 1)
+    monkeypatch.setattr(region_memory, "MOST_PARTS", 1 << 30)
+    monkeypatch.setattr(region_memory, "FREE_BYTES", -1 << 60)
+    monkeypatch.setattr(region_memory, "MOST_MEMORY", 0)
+    other = "  %{0} = extern_kernel aten.neg.default(%x) @cuda : f32[8, 8]@cuda\n"
+    size = "(4, 8) (8, 1)" if made is ALIASES else "() ()"
+    program = parse_program(
+        "wrapperir 1\n\nprogram @main(%x: f32[8, 8]@cuda) {\n"
+        f"{made}{other.format('c')}{other.format('d')}  assert_size_stride %b {size}\n"
+        f"{other.format('e')}  free %b\n  free %x\n  return %c, %d, %e\n}}\n"
+    )
+    assert not verify(program)
+    found = capture_regions(program, least_gain=-math.inf)
+    assert not verify(found.program)
+    assert len(found.report.regions) > 1

@@ -322,15 +322,14 @@ class _Surveyor:
         refused = "%{} is used after the region, which cannot return it"
         returned: list[wir.ValueType] = []
         if last[result] >= end:
-            if line.aliases or not isinstance(line.type, wir.TensorType):
+            if line.type is None or not is_returnable(line, line.type):
                 return Outside(Reason.RESULT, refused.format(result))
             returned.append(line.type)
         taken = self.elements.get(result, ())
         names = Counter(element.indices for element in taken)
         for element in taken:
             if last[element.result] >= end:
-                is_one = names[element.indices] == 1 and not line.aliases
-                if not is_one or not _is_on(element.type, line.device):
+                if names[element.indices] > 1 or not is_returnable(line, element.type):
                     return Outside(Reason.RESULT, refused.format(element.result))
                 returned.append(element.type)
         if returned and copy_cost(returned) > OPERATOR_CALL + REPLAY:
@@ -368,6 +367,14 @@ def _behind_descriptors(program: wir.Program) -> frozenset[str]:
         ):
             found.add(line.name)
     return frozenset(found)
+
+
+def is_returnable(call: wir.ExternKernelLine, type: wir.ValueType) -> bool:
+    """Say whether a region can return what a call in it returns.
+
+    ``type`` is that of the result, or of an element of it.
+    """
+    return not call.aliases and _is_on(type, call.device)
 
 
 def _is_on(type: wir.ValueType, device: wir.Device) -> bool:

@@ -4,6 +4,7 @@ A region's operands are freed after it, and what outlives it is allocated before
 whole backward pass, that keeps every saved tensor and every gradient alive at once.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 
 from attrs import define, field
@@ -11,7 +12,7 @@ from attrs import define, field
 from wrapperir import ir as wir
 from wrapperir.analysis import BlockMemory, Storage, StorageKind, analyze_memory
 from wrapperir.analysis.live_bytes import OWN
-from wrapperir.passes.capture_survey import Survey
+from wrapperir.passes.capture_survey import Survey, is_returnable
 
 MOST_MEMORY = 1.03
 """The peak that regions may have, as a multiple of the program's peak without them."""
@@ -63,27 +64,25 @@ class RunSplitter:
                 if storage.kind not in _GIVEN:
                     self.begins[storage.begin].append(storage)
         self.held = list(range(1, count + 1))
-        taken: dict[str, list[tuple[int, ...]]] = {}
+        calls: dict[str, wir.ExternKernelLine] = {}
+        taken: Counter[tuple[str, tuple[int, ...]]] = Counter()
         for line in self.lines:
-            if isinstance(line, wir.MultiOutputLine):
-                taken.setdefault(line.source, []).append(line.indices)
+            if isinstance(line, wir.ExternKernelLine) and line.result is not None:
+                calls[line.result] = line
+            elif isinstance(line, wir.MultiOutputLine):
+                taken[line.source, line.indices] += 1
         for index, line in enumerate(self.lines):
-            name = self._unreturnable(line, taken)
+            name = None
+            if isinstance(line, wir.ExternKernelLine) and line.result is not None:
+                if line.type is None or not is_returnable(line, line.type):
+                    name = line.result
+            elif isinstance(line, wir.MultiOutputLine):
+                call = calls.get(line.source)
+                is_only = taken[line.source, line.indices] == 1
+                if call is None or not is_only or not is_returnable(call, line.type):
+                    name = line.result
             if name is not None:
                 self.held[index] = max(index, min(self.survey.last[name], count - 1)) + 1
-
-    def _unreturnable(
-        self, line: wir.BodyLine, taken: dict[str, list[tuple[int, ...]]]
-    ) -> str | None:
-        """Return the value that a line defines and a region cannot return, if it does."""
-        if isinstance(line, wir.ExternKernelLine) and line.result is not None:
-            is_tensor = isinstance(line.type, wir.TensorType)
-            return line.result if line.aliases or not is_tensor else None
-        if isinstance(line, wir.MultiOutputLine):
-            is_tensor = isinstance(line.type, wir.TensorType)
-            is_only = taken[line.source].count(line.indices) == 1
-            return None if is_tensor and is_only else line.result
-        return None
 
     def split(self, run: range) -> list[range]:
         """Return the parts of a run, in order; most runs have one."""
