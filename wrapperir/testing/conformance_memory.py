@@ -97,25 +97,24 @@ def _subgraph_calls() -> wir.Program:
 
 
 def _graph_regions() -> wir.Program:
-    """One region writes what it is given and forks a stream; another runs twice."""
+    """A region writes what it is given, and others keep one recording or several."""
     b = ProgramBuilder()
     rows = wir.Symbol("s0")
     matrix = wir.tensor("f32", (rows, 8))
     x = b.input(matrix, mutated=True)
+    scale = b.input(wir.ScalarType(wir.DType.F64))
+    weight = b.constant(wir.tensor("f32", (8, 8)), "weight")
     b.symbol("s0", wir.SizeOf(x.name, 0), lower=1, upper=9)
+    factor = b.symbol("scale", wir.ValueOf(scale.name), kind=wir.SymbolKind.FLOAT)
     out = b.allocate(matrix)
 
-    def forked(block: BlockBuilder, p: NamedValue, q: NamedValue) -> list[NamedValue]:
-        block.extern_out("aten.neg.out", p, out=q, stream=1)
-        begun = block.record_event(stream=1)
-        block.wait_event(begun, stream=2)
-        made = block.extern("aten.abs.default", p, type=matrix, stream=2)
-        block.extern_out("aten.add_.Scalar", q, rows, writes=(q,), stream=1)
-        block.wait_event(block.record_event(stream=2), stream=1)
-        block.extern_out("aten.mul_.Scalar", p, 2, writes=(p,), stream=1)
+    def writing(block: BlockBuilder, p: NamedValue, q: NamedValue) -> list[NamedValue]:
+        block.extern_out("aten.mm.out", p, weight, out=q)
+        made = block.extern("aten.mul.Scalar", q, factor, type=matrix)
+        block.extern_out("aten.add_.Scalar", p, rows, writes=(p,))
         return [made]
 
-    def plain(block: BlockBuilder, p: NamedValue) -> NamedValue:
+    def choosing(block: BlockBuilder, p: NamedValue) -> NamedValue:
         def half(inner: BlockBuilder, q: NamedValue) -> NamedValue:
             return inner.extern("aten.div.Scalar", q, 2, type=matrix)
 
@@ -126,12 +125,34 @@ def _graph_regions() -> wir.Program:
         (made,) = block.conditional(is_long, [p], half, double, results=[matrix])
         return made
 
-    (first,) = b.graph_region("forked", [x, out], forked, results=[matrix], stream=1)
-    b.wait_event(b.record_event(stream=1))
-    (second,) = b.graph_region("plain", [first], plain, results=[matrix], recordings=1)
-    (third,) = b.graph_region("again", [second], plain, results=[matrix])
+    (first,) = b.graph_region("writing", [x, out], writing, results=[matrix])
+    (second,) = b.graph_region("once", [first], choosing, results=[matrix], recordings=1)
+    (third,) = b.graph_region("choosing", [second], choosing, results=[matrix])
     b.free(first)
     return b.build(second, third, out)
+
+
+def _region_streams(b: ProgramBuilder) -> wir.Program:
+    """A region forks another stream, which only shares its number with the program's."""
+    x = b.input(MATRIX, mutated=True)
+    out = b.allocate(MATRIX)
+    b.extern_out("aten.abs.out", x, out=out, stream=2)
+    b.wait_event(b.record_event(stream=2), wir.CPU, stream=1)
+
+    def forked(block: BlockBuilder, p: NamedValue, q: NamedValue) -> list[NamedValue]:
+        block.extern_out("aten.neg_.default", q, writes=(q,), stream=1)
+        block.wait_event(block.record_event(stream=1), stream=2)
+        made = block.extern("aten.abs.default", p, type=MATRIX, stream=2)
+        block.extern_out("aten.add_.Scalar", q, 1, writes=(q,), stream=1)
+        block.wait_event(block.record_event(stream=2), stream=1)
+        block.extern_out("aten.mul_.Scalar", p, 2, writes=(p,), stream=1)
+        return [made]
+
+    (made,) = b.graph_region("forked", [x, out], forked, results=[MATRIX], stream=1)
+    b.wait_event(b.record_event(stream=1))
+    total = b.extern("aten.add.Tensor", made, out, type=MATRIX)
+    b.free(made)
+    return b.build(total, out)
 
 
 BLOCK_CASES: tuple[Case, ...] = (
@@ -350,6 +371,7 @@ MEMORY_CASES: tuple[Case, ...] = (
     built(_pools_in_blocks, 0, 1, 2, 3),
     built(_pool_in_loop),
     built(_streams),
+    built(_region_streams),
     built(_donated),
     *(
         Case(f"pools_and_kernels_{language.value}", _pools_and_kernels(language))

@@ -119,7 +119,7 @@ class _RegionRules:
 
     def _check_line(self, line: wir.BodyLine, effects: Effects, path: LinePath) -> bool:
         """Check a line; return whether its nested blocks are to be checked."""
-        obstacle = line_obstacle(line, effects)
+        obstacle = _line_obstacle(line, effects)
         if obstacle is not None:
             code, message = obstacle
             self.state.report(code, message, path=path, hint=_OUTSIDE)
@@ -198,7 +198,7 @@ _MAKES_MEMORY = frozenset({Origin.ALLOCATED, Origin.POOL, Origin.OPERATOR})
 _OUTSIDE = "move the line out of the graph region"
 
 
-def line_obstacle(line: wir.BodyLine, effects: Effects) -> tuple[Code, str] | None:
+def _line_obstacle(line: wir.BodyLine, effects: Effects) -> tuple[Code, str] | None:
     """Return why a graph region cannot have a line, from its effects; ``None`` if it can.
 
     Operators, devices and streams have rules of their own.
