@@ -78,6 +78,16 @@ def check_views_may_begin_in_the_middle() -> None:
         assert run.count() == 1
 
 
+def check_each_operand_is_displaced_by_a_distance_of_its_own() -> None:
+    base = floats(1000, 3)
+    operands = [base, base, base[128:], *(base[128 * k :].clone() for k in range(5))]
+    displaced, room = graphs()._captures.displace(operands, 0)
+    pairs = [(x.data_ptr(), y.data_ptr()) for x, y in zip(operands, displaced, strict=True)]
+    assert len({new - old for old, new in pairs}) == len(pairs)
+    assert all((new - old) % 512 == 0 for old, new in pairs)
+    assert room.nbytes > 512 * len(pairs)
+
+
 @nothing_lives_after()
 def check_instances_take_turns() -> None:
     run = region(lambda x, y, out: add(x, y, out), 3, written=(2,))
