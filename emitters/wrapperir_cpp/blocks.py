@@ -44,6 +44,14 @@ class CppBlocks(BlockEmitter):
             for indices, _ in leaves(result.type)
         ]
 
+    def emit_subgraph(self, line: wir.SubgraphCallLine | wir.GraphRegionLine) -> None:
+        """Append the lines of the block; its results keep layouts that are certain."""
+        super().emit_subgraph(line)
+        for given, result in zip(line.body.results, line.results, strict=True):
+            name = given.name if isinstance(given, wir.BufferRef) else ""
+            if self._context.has_exact_layout(name):
+                self._context.checked.add(result.name)
+
     def format_predicate(self, predicate: wir.KernelArgument) -> Fragment:
         """Return the test of a condition."""
         if not isinstance(predicate, wir.BufferRef):
@@ -111,6 +119,8 @@ class CppBlocks(BlockEmitter):
         if not isinstance(type, wir.ScalarType):
             assert isinstance(operand, wir.BufferRef)  # verified
             context.values.lend(parameter.name, operand.name)
+            if context.has_exact_layout(operand.name):
+                context.checked.add(parameter.name)
             return
         number = self._format_number(operand, type)
         if isinstance(operand, wir.BufferRef) and number == context.values.scalar(

@@ -270,6 +270,31 @@ def test_the_handle_is_taken_again_after_operators(fake_gpu: FakeGpu) -> None:
     assert [line.split()[0] for line in first] == kinds
 
 
+def test_products_in_blocks(fake_gpu: FakeGpu) -> None:
+    program = parsed("""
+        program @main(%x: f32[4, 4]) {
+          %r = graph_region @square (%x) : f32[4, 4] {
+            body (%p: f32[4, 4]) {
+              %t = reinterpret %p as f32[4, 4; stride 1, 4]
+              %a = allocate f32[4, 4]
+              extern_kernel aten.mm.out(%p, %t, out = %a) writes(%a)
+              free %t
+              return %a
+            }
+          }
+          %b = allocate f32[4, 4]
+          extern_kernel aten.mm.out(%r, %x, out = %b) writes(%b)
+          return %b, %r
+        }
+        """)
+    first, _ = calls(fake_gpu, program)
+    assert first == [
+        "handle for current",
+        f"gemm f32 TN 4x4x4 by 4 4 4 {PLAIN}",
+        f"gemm f32 NN 4x4x4 by 4 4 4 {PLAIN}",
+    ]
+
+
 def test_products_on_other_streams(fake_gpu: FakeGpu) -> None:
     program = parsed("""
         program @main(%x: f32[4, 4]) {
