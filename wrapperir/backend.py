@@ -1,5 +1,6 @@
 """The ``torch.compile`` backend: ``torch.compile(model, backend="wrapperir")``."""
 
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
     from wrapperir.emit import Loaded
     from wrapperir.frontend import Lowered
+
+_logger = logging.getLogger("wrapperir.graphs")
 
 
 @frozen(kw_only=True)
@@ -181,10 +184,15 @@ def passes_to_run(
 ) -> tuple[str, ...]:
     """Return the passes that are named, by default those that plan memory.
 
-    With ``graphs`` they capture graphs, if they do not do so already.
+    With ``graphs`` they capture graphs, if they do not do so already.  An emitter without
+    graph regions is given none, and a warning is logged.
     """
+    from wrapperir.ir import GraphRegionLine
     from wrapperir.passes import memory_passes
 
+    if graphs and GraphRegionLine not in emitter.support.lines:
+        _logger.warning("the %s emitter has no graph regions", emitter.name)
+        graphs = False
     if named is None:
         return memory_passes(emitter.support.lines, graphs=graphs)
     return ("capture_graphs", *named) if graphs and "capture_graphs" not in named else named

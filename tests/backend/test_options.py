@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.fx import GraphModule
@@ -22,9 +23,10 @@ from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import Value
 from wrapperir.emit.pipeline import find_emitter
 from wrapperir.frontend import Lowered
-from wrapperir.ir import Program
+from wrapperir.ir import GraphRegionLine, Program
 from wrapperir.passes import MEMORY_PASSES
 from wrapperir.text import parse_program
+from wrapperir_python.emitter import PythonEmitter
 
 
 def test_defaults() -> None:
@@ -117,6 +119,16 @@ def test_graphs_are_captured_before_memory_is_planned() -> None:
     assert passes_to_run(named, emitter, graphs=True) == named
     assert passes_to_run(named, emitter, graphs=False) == named
     assert passes_to_run(None, emitter, graphs=False) == MEMORY_PASSES
+
+
+def test_an_emitter_without_regions_is_given_none(caplog: pytest.LogCaptureFixture) -> None:
+    emitter = PythonEmitter()
+    lines = emitter.support.lines - {GraphRegionLine}
+    emitter.support = evolve(emitter.support, lines=lines)
+    with caplog.at_level(logging.WARNING, "wrapperir.graphs"):
+        assert passes_to_run(None, emitter, graphs=True) == MEMORY_PASSES
+        assert passes_to_run((), emitter, graphs=True) == ()
+    assert "the python emitter has no graph regions" in caplog.text
 
 
 def test_modes_of_torch_compile() -> None:
