@@ -74,7 +74,8 @@ WRAPPERIR_EXPORT int64_t wrapperir_input_kind(
 WRAPPERIR_EXPORT int wrapperir_refuse_input(
     const wrapperir_program* program, int64_t index, const char* needed);
 
-/* Whether the program writes to the memory of an input: 0 or 1. */
+/* Whether the program writes to the memory of an input for the caller to see: 0 or 1. It may
+ * also write to inputs that the program declares donated; the caller does not use them again. */
 WRAPPERIR_EXPORT int wrapperir_input_is_mutated(
     const wrapperir_program* program, int64_t index);
 
