@@ -323,8 +323,8 @@ def test_permissions_and_links_stay(folder: Path) -> None:
 
 
 COMMANDS = [
-    *("compile", "emit", "memory", "opt", "package", "plugins", "print", "run"),
-    *("tune", "verify"),
+    *("compile", "emit", "graphs", "memory", "opt", "package", "plugins", "print"),
+    *("run", "tune", "verify"),
 ]
 
 

@@ -10,8 +10,8 @@ from wrapperir.cli.source import open_program, printed, reporting
 @click.command(
     name="graphs",
     epilog=options.examples(
-        "wrapperir graphs model.wir",
-        "wrapperir graphs --pass use_out_variants model.wir",
+        "wrapperir graphs add.wir",
+        "wrapperir graphs --pass use_out_variants add.wir",
     ),
 )
 @options.program_argument

@@ -165,7 +165,7 @@ class _SpanFinder:
             storage=storage,
             size=size,
             begin=begin,
-            end=max(begin, starts[storage.end]),
+            end=max(begin, starts[storage.released]),
             line=line,
             writer=_first_write(storage, starts),
             within=pool,
