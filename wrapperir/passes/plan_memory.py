@@ -59,10 +59,14 @@ class PoolPlan:
 
 @frozen
 class MemoryPlan:
-    """A program whose buffers are placed, and the pools that hold them."""
+    """A program whose buffers are placed, and the pools that hold them.
+
+    ``leaves_out`` says that buffers were left out that another pool might hold.
+    """
 
     program: wir.Program
     pools: tuple[PoolPlan, ...]
+    leaves_out: bool
 
 
 def plan_memory(program: wir.Program) -> wir.Program:
@@ -111,7 +115,10 @@ def plan_memory(program: wir.Program) -> wir.Program:
     tensor's storage (``aten.as_strided``, ``aten.linalg_qr``), and buffers whose place in
     a pool would make the block take more than it did at its peak.
     """
-    return plan_pools(program).program
+    plan = plan_pools(program)
+    while plan.pools and plan.leaves_out:
+        plan = plan_pools(plan.program)
+    return plan.program
 
 
 def plan_pools(
@@ -131,7 +138,7 @@ def plan_pools(
         wir.FreshNames(value_names(program)),
     )
     placed = rewrite_bodies(program, planner.plan)
-    return MemoryPlan(placed, tuple(planner.pools))
+    return MemoryPlan(placed, tuple(planner.pools), planner.leaves_out)
 
 
 @define
@@ -140,6 +147,7 @@ class _Planner:
     footprints: Footprints
     names: wir.FreshNames
     pools: list[PoolPlan] = field(factory=list[PoolPlan])
+    leaves_out: bool = False
 
     def plan(self, body: Body) -> list[wir.BodyLine]:
         """Return the lines of a body with its buffers placed."""
@@ -159,7 +167,11 @@ class _Planner:
         ):
             kind, candidate = self._candidate(storage, settled)
             groups.setdefault(kind, []).append(candidate)
-        return self._placed(lines, choose_pools(groups, footprint, len(lines)))
+        pools = choose_pools(groups, footprint, len(lines))
+        placed = {id(buffer) for pool in pools for buffer in pool.buffers}
+        for buffers in groups.values():
+            self.leaves_out |= sum(id(buffer) not in placed for buffer in buffers) > 1
+        return self._placed(lines, pools)
 
     def _may_place(self, storage: Storage) -> bool:
         type = storage.type
