@@ -23,6 +23,7 @@ from wrapperir_cpp.streams import format_device_call, format_stream_number
 from wrapperir_cpp.surveys import PRODUCTS
 
 _INTO_TENSORS = frozenset(f"{name}.out" for name in PRODUCTS)
+_ADDED = frozenset({"aten.addmm.out", "aten.baddbmm.out"})
 _CUDA_DTYPES = frozenset({DType.F16, DType.BF16, DType.F32, DType.F64})
 
 
@@ -58,12 +59,14 @@ def parse_product(context: Context, line: ExternKernelLine) -> MatrixProduct | N
     tensors = [a.name for a in line.arguments if isinstance(a, BufferRef)]
     if len(tensors) != len(line.arguments) or line.operator not in _INTO_TENSORS:
         return None
+    is_added = line.operator in _ADDED
+    allowed = frozenset({"alpha", "beta"} if is_added else ())
+    if len(tensors) != (3 if is_added else 2) or not keywords.keys() <= allowed:
+        return None
     dtype = context.facts.tensor_type(out.name).dtype
-    if len(tensors) == 2 and not keywords:
+    if not is_added:
         left, right = tensors
         return MatrixProduct(out.name, left, right)
-    if len(tensors) != 3 or not keywords.keys() <= {"alpha", "beta"}:
-        return None
     alpha = _scale(keywords.get("alpha", 1), dtype)
     beta = _scale(keywords.get("beta", 1), dtype)
     if alpha is None or beta is None:

@@ -197,3 +197,14 @@ def test_an_operator_outside_the_dispatcher_is_refused_by_name() -> None:
     torch._dynamo.reset()
     with pytest.raises(DiagnosticError, match=r"WIR652.*print"):
         capture(show, (torch.randn(4),))
+
+
+def test_a_function_that_was_compiled_often_is_captured() -> None:
+    def doubled(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    x = torch.ones(3)
+    for _ in range(dynamo_config.recompile_limit):  # Dynamo compiles it no more often
+        torch.compile(doubled, backend=lambda graph, _: graph.forward)(x)
+    (lowered,) = capture(doubled, (x,))
+    assert len(lowered.program.inputs) == 1

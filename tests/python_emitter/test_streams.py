@@ -221,7 +221,7 @@ REGION_CALL = """\
         with torch.cuda.stream(cuda_0_stream_1):
             a = empty_strided_cuda((8,), (1,), float32)
         x.record_stream(cuda_0_stream_1)
-        # graph region region
+        # graph region region is not recorded: the program uses several streams
         e = cuda_0_stream_1.record_event()
         cuda_0_stream_2.wait_event(e)
         with torch.cuda.stream(cuda_0_stream_2):

@@ -3,11 +3,13 @@
 import contextlib
 import copy
 import functools
+import sys
 import threading
 from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._dynamo import config as dynamo_config
 from torch._functorch import config as functorch_config
 from torch._inductor import config
 from torch._inductor.codegen import common
@@ -200,7 +202,10 @@ def capture(
         return _compile(graph, inputs, inner, settings)
 
     compiled: Callable[..., Any] = torch.compile(function, backend=backend)
-    with contextlib.nullcontext() if training else torch.no_grad():
+    # Dynamo counts what others compiled of the function, and would leave it to PyTorch.
+    limits = {"recompile_limit": sys.maxsize, "accumulated_recompile_limit": sys.maxsize}
+    gradients = contextlib.nullcontext() if training else torch.no_grad()
+    with gradients, dynamo_config.patch(limits):
         _run(compiled, example_inputs)
     return captured
 
