@@ -59,13 +59,13 @@ class Goal:
     limits: Mapping[str, float]
 
     def ratio(self, figures: Figures, workload: str) -> float | None:
-        """Return the ratio of a workload, or none where a figure is missing."""
+        """Return the ratio of a workload; ``None`` if a figure is missing."""
         ours = figures.number(workload, self.contender, self.figure)
         base = figures.number(workload, self.base, self.base_figure or self.figure)
         return None if ours is None or not base else ours / base
 
     def met(self, figures: Figures, workload: str) -> bool | None:
-        """Return whether the limit holds; none where there is no limit or no ratio."""
+        """Return whether the limit holds; ``None`` without a limit or a ratio."""
         ratio, limit = self.ratio(figures, workload), self.limits.get(workload)
         return None if ratio is None or limit is None else round(ratio, 2) <= limit
 

@@ -49,7 +49,7 @@ def emit_region(context: PythonContext, line: wir.GraphRegionLine) -> None:
     body, context.writer = context.writer, outer
     functions = module.regions
     functions.emit_blank(2)
-    given = joined(", ", [*tensors.values(), *numbers])
+    given = joined(", ", [*tensors, *numbers])
     functions.emit_line("def {}({}):", block, given)
     with functions.indented():
         functions.emit_writer(body)
@@ -58,11 +58,7 @@ def emit_region(context: PythonContext, line: wir.GraphRegionLine) -> None:
         elif not body.line_count:
             functions.emit_line("pass")
     changed = _written(context, line)
-    written = [
-        index
-        for index, name in enumerate(tensors)
-        if any(context.values[other] == tensors[name] for other in changed)
-    ]
+    written = [index for index, tensor in enumerate(tensors) if tensor in changed]
     functions.emit_blank(2)
     graphs = module.import_file("graphs", EMITTED, *_FILES)
     functions.emit_line("{} = {}.region(", block, graphs)
@@ -85,8 +81,8 @@ def emit_region(context: PythonContext, line: wir.GraphRegionLine) -> None:
 
 def _operands(
     context: PythonContext, line: wir.GraphRegionLine
-) -> tuple[dict[str, Fragment], list[Fragment]]:
-    """Return the tensors by name, and the numbers, that a region's block reads."""
+) -> tuple[list[Fragment], list[Fragment]]:
+    """Return the tensors and the numbers that a region's block reads."""
     inner = list(walk_lines(line.body.lines))
     defined = {x.symbol for x in inner if isinstance(x, wir.SymbolDefinitionLine)}
     mentioned = [name for operand in line.operands for name in argument_symbols(operand)]
@@ -100,25 +96,24 @@ def _operands(
     names += [
         name for nested in inner for name in uses(nested) if name in context.facts.constants
     ]
-    tensors: dict[str, Fragment] = {}
+    tensors: dict[Fragment, None] = {}
     for name in names:
-        value = context.values[name]
-        if isinstance(context.facts.types[name], wir.ScalarType):
-            numbers[value] = None
-        elif value not in tensors.values():
-            tensors[name] = value
-    return tensors, list(numbers)
+        is_number = isinstance(context.facts.types[name], wir.ScalarType)
+        (numbers if is_number else tensors)[context.values[name]] = None
+    return list(tensors), list(numbers)
 
 
-def _written(context: PythonContext, line: wir.GraphRegionLine) -> set[str]:
-    """Return the operands whose memory the block may write."""
-    body = line.body
-    effects = LineEffects.of_program(context.facts.program)
+def _written(context: PythonContext, line: wir.GraphRegionLine) -> set[Fragment]:
+    """Return the tensors from outside whose memory the block may write."""
+    body, program = line.body, context.facts.program
+    effects = LineEffects.of_program(program)
     found = find_storages(body.lines, body.results, block_entry(body), effects)
-    return {
+    names = [
         operand.name
         for parameter, operand in zip(body.parameters, line.operands, strict=True)
         if isinstance(operand, wir.BufferRef)
         for storage in found.of_name.get(parameter.name, ())
         if any(use.writes for use in storage.uses)
-    }
+    ]
+    names += [constant.name for constant in program.constants if constant.mutated]
+    return {context.values[name] for name in names}

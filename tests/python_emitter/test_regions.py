@@ -66,6 +66,11 @@ layer = graphs.region(
     assert "\n        (r,) = layer(x, w, out, c, s0)\n        return (out, r)\n" in text
 
 
+def test_constants_that_the_program_writes_count_as_written() -> None:
+    text = LAYER.replace("constant %c: f32", "constant %c: mutated f32")
+    assert "    layer, tensors=4, numbers=1, written=(2, 3), device=0" in emitted(text)
+
+
 @pytest.mark.parametrize("checks_memory", [False, True])
 def test_other_regions_are_written_in_place(checks_memory: bool) -> None:
     text = LAYER if checks_memory else LAYER.replace("@cuda:0", "")

@@ -79,10 +79,14 @@ class Storage:
     is_owned: bool = True
 
     @property
+    def is_donated(self) -> bool:
+        """Whether it is a donated input's, which is there before all lines."""
+        return self.kind in (StorageKind.DONATED, StorageKind.SCATTERED)
+
+    @property
     def released(self) -> int:
-        """The first line without its memory: a donated input is there before all lines."""
-        is_donated = self.kind in (StorageKind.DONATED, StorageKind.SCATTERED)
-        return max(self.end, 1) if is_donated else self.end
+        """The first line without its memory."""
+        return max(self.end, 1) if self.is_donated else self.end
 
 
 @define

@@ -126,8 +126,11 @@ def capture_regions(
     lines: list[wir.BodyLine] = []
     freed: set[str] = set()
     end = 0
-    splitter = RunSplitter.of_program(program, survey)
-    for run in itertools.chain.from_iterable(map(splitter.split, survey.runs)):
+    parts: list[range] = []
+    if survey.runs:  # else nothing is to be known of the memory
+        splitter = RunSplitter.of_program(program, survey)
+        parts = [part for run in survey.runs for part in splitter.split(run)]
+    for run in parts:
         built = build_region(program.lines, run, survey, name, names, constants)
         gain = replay_gain(built.line)
         calls = [

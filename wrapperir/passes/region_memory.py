@@ -26,8 +26,6 @@ MOST_PARTS = 8
 LEAST_CALLS = 4
 """Calls that a region has before it is cut for the sake of memory."""
 
-_GIVEN = (StorageKind.DONATED, StorageKind.SCATTERED)
-
 
 @define
 class RunSplitter:
@@ -61,7 +59,7 @@ class RunSplitter:
             if storage.kind in OWN and size:
                 self.bytes[id(storage)] = size
                 self.ends[storage.end].append(storage)
-                if storage.kind not in _GIVEN:
+                if not storage.is_donated:
                     self.begins[storage.begin].append(storage)
         self.held = list(range(1, count + 1))
         calls: dict[str, wir.ExternKernelLine] = {}
@@ -167,6 +165,6 @@ class RunSplitter:
                     later -= self.bytes[id(storage)]
             peak = max(peak, self.memory.live[index] + later + kept)
             for storage in self.ends[index]:
-                if storage.begin < begin or storage.kind in _GIVEN:
+                if storage.begin < begin or storage.is_donated:
                     kept += self.bytes[id(storage)]
         return peak

@@ -23,7 +23,7 @@ enum class LtPreference : int {
   alignment_a = 5, alignment_b = 6, alignment_c = 7, alignment_d = 8,
 };
 constexpr uint32_t lt_epilogue_bias = 4;
-constexpr uint32_t lt_reduce_in_compute_type = 2;  // a bit of the mask; 0 is no reduction
+constexpr uint32_t lt_reduce_in_compute_type = 2;  // split sums are added in the compute type
 
 struct LtHeuristic {
   uint64_t algorithm[8];

@@ -154,7 +154,7 @@ bool set_gemm(Gemm& g, const Operand& out, const Operand& left, const Operand& r
 // Later releases give cuBLAS other workspaces, and add matrices in another way.
 constexpr bool is_known_release =
     WRAPPERIR_TORCH_MAJOR == 2 && WRAPPERIR_TORCH_MINOR >= 10 && WRAPPERIR_TORCH_MINOR <= 13;
-// Whether a vector is added to one row in the epilogue, too.
+// Whether PyTorch uses the bias epilogue also for a product of one row.
 constexpr bool is_one_row_biased = WRAPPERIR_TORCH_MINOR <= 11;
 
 // How `source` gets into a product.
