@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, reject, settings
 from hypothesis import strategies as st
 
 from tests.cpp_emitter.operator_calls import DTYPES
@@ -97,7 +97,12 @@ def expected(
         out.shape, out.stride(), dtype=out.dtype, device="cuda"
     ).copy_(out)
     keywords = {} if scales is None else {"alpha": scales[0], "beta": scales[1]}
-    getattr(torch, operator)(*operands, **keywords, out=made)
+    try:
+        getattr(torch, operator)(*operands, **keywords, out=made)
+    except RuntimeError as error:
+        if "CUBLAS_STATUS_INVALID_VALUE" not in str(error):
+            raise
+        reject()  # PyTorch gives cublasLt strides that it does not take
     return made
 
 

@@ -146,6 +146,17 @@ def check_a_launch_passes_arguments_grid_and_stream() -> None:
     assert line == "launch add grid 2 1 1 block 32 1 1 shared 0 on current", line
 
 
+def check_fx_graphs_call_kernels() -> None:
+    kernel, _ = _add()
+    graph = torch.fx.Graph()
+    given = [graph.placeholder(name) for name in ("x", "y", "out")]
+    graph.call_function(kernel, (2, 1, 1, *given, 32))
+    graph.output(None)
+    x, y, out = _tensors()
+    torch.fx.GraphModule({}, graph)(x, y, out)
+    assert torch.equal(out, x + y)
+
+
 def check_addresses_pick_the_variant() -> None:
     kernel, _ = _fresh_kernel(addresses=0b011)
     x, y, out = _tensors()

@@ -428,9 +428,13 @@ PyMODINIT_FUNC PyInit_launches() {
   kernel_type.tp_dealloc = drop;
   kernel_type.tp_members = members;
   PyObject* torch = PyImport_ImportModule("torch");
-  const bool ready =
+  bool ready =
       torch && find_tensors(torch) && find_driver() && find_hooks() && !PyType_Ready(&kernel_type);
   Py_XDECREF(torch);
+  // FX names a node's function by its module.
+  PyObject* name = ready ? PyUnicode_FromString("launches") : nullptr;
+  ready = name && !PyDict_SetItemString(kernel_type.tp_dict, "__module__", name);
+  Py_XDECREF(name);
   PyObject* module = ready ? PyModule_Create(&definition) : nullptr;
   if (module && PyModule_AddObjectRef(module, "Kernel", reinterpret_cast<PyObject*>(&kernel_type)))
     Py_CLEAR(module);
