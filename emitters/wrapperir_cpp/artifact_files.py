@@ -65,6 +65,8 @@ def emit_artifact(
         included.append("device.h")
     for table in used:
         included.extend(table.headers)
+    if context.regions:
+        included.append("graph_regions.h")
     spelled = [fragment("runtime/{}", fragment(name)) for name in included]
     text, places = find_lines(program)
     files: dict[str, str | bytes] = {

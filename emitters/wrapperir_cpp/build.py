@@ -39,6 +39,8 @@ from wrapperir_cpp.layout import (
     BUILD_FACTS,
     KERNELS,
     LIBRARY,
+    POOLS_LIBRARY,
+    POOLS_SOURCE,
 )
 from wrapperir_cpp.triton_kernels import compile_triton_kernels
 
@@ -62,6 +64,8 @@ _HOST_FLAGS = (
 )
 _BRIDGE_FLAGS = ("-std=c++20", "-O1", "-fPIC", "-fvisibility=hidden", "-w")
 _EXPORTED = ("wrapperir_*", "AOTInductor*")
+_BESIDE = {BRIDGE_SOURCE: BRIDGE_LIBRARY, POOLS_SOURCE: POOLS_LIBRARY}
+"""Sources that are compiled with PyTorch's C++ headers, to libraries of their own."""
 _TORCH = ("libtorch_cpu.so", "libc10.so")
 _RUNTIME = Path(__file__).with_name("runtime")
 
@@ -175,17 +179,17 @@ def _build_libraries(files: Mapping[str, str | bytes]) -> dict[str, Path]:
         kernel_objects = pending.result()
     facts = cast(dict[str, list[str]], json.loads(files[BUILD_FACTS]))
     libraries = [*_TORCH, *facts["libraries"]]
-    host = [path for name, path in objects.items() if name != BRIDGE_SOURCE]
+    host = [path for name, path in objects.items() if name not in _BESIDE]
     openmp = ("-fopenmp",) if kernels else ()
     program = [*host, *kernel_objects]
     built = {
         LIBRARY: link_library(compiler, LIBRARY, program, libraries, _EXPORTED, openmp)
     }
-    if BRIDGE_SOURCE in objects:
-        bridge = [objects[BRIDGE_SOURCE]]
-        built[BRIDGE_LIBRARY] = link_library(
-            compiler, BRIDGE_LIBRARY, bridge, libraries, _EXPORTED
-        )
+    for source, library in _BESIDE.items():
+        if source in objects:
+            built[library] = link_library(
+                compiler, library, [objects[source]], libraries, _EXPORTED
+            )
     return built
 
 
@@ -213,12 +217,28 @@ def _build_objects(compiler: Compiler, files: Mapping[str, str | bytes]) -> dict
     version = (f"-DWRAPPERIR_TORCH_MAJOR={major}", f"-DWRAPPERIR_TORCH_MINOR={minor}")
 
     def build(path: str) -> Path:
-        flags = _BRIDGE_FLAGS if path == BRIDGE_SOURCE else _HOST_FLAGS
+        flags = _BRIDGE_FLAGS if path in _BESIDE else _HOST_FLAGS
         flags = (*flags, *version, "-isystem", str(folder))
+        if path == POOLS_SOURCE:
+            flags = (*flags, "-isystem", str(_cuda_headers()))
         return compile_object(compiler, path, sources[path], headers, flags)
 
     paths = sorted(sources)
     return dict(zip(paths, side_by_side(build, paths), strict=True))
+
+
+def _cuda_headers() -> Path:
+    """Return the folder of CUDA's headers, which Triton has.
+
+    Raises:
+        DiagnosticError: WIR709, they are not there.
+    """
+    found = importlib.util.find_spec("triton")
+    if found is not None and found.origin is not None:
+        folder = Path(found.origin).parent / "backends" / "nvidia" / "include"
+        if (folder / "cuda_runtime_api.h").is_file():
+            return folder
+    raise failed("graph regions need CUDA's headers, which Triton brings, and it has none")
 
 
 class _Binding(Protocol):

@@ -111,6 +111,7 @@ class Context(Emission):
         checked: Tensors whose sizes and strides the lines so far have compared with their
             types'.
         product_states: Members for cuBLAS, by the devices that multiply matrices.
+        regions: C++ names of the facts of graph regions that are recorded.
     """
 
     def __init__(self, program: Program, tables: Sequence[DeviceTable]) -> None:
@@ -140,6 +141,7 @@ class Context(Emission):
         self.expressions = CppExpressions(self.symbols, kinds_of_symbols)
         self.values = ValueStorage(self._emit_drop)
         self.choices = ChoiceTables()
+        self.regions: list[Fragment] = []
         self.device_names = {
             device: module.names.claim(f"{device.kind}_{device.index or 0}")
             for device in self.devices.devices

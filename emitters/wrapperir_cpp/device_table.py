@@ -60,7 +60,14 @@ CUDA_TABLE = DeviceTable(
     libraries=("libtorch_cuda.so", "libc10_cuda.so"),
     reserved=frozenset(
         {
-            *("Grid", "Operand", "Products", "TritonKernel", "cuda_functions", "multiply"),
+            *(
+                "Grid",
+                "ProductOperand",
+                "Products",
+                "TritonKernel",
+                "cuda_functions",
+                "multiply",
+            ),
             *("bfloat16_bits", "describe", "half_bits", "launch", "narrow"),
         }
     ),

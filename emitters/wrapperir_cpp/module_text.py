@@ -38,6 +38,8 @@ _RESERVED = (
     "constants_ fixed_ inputs_ lines_ timed_ zeroed_ Argument Fastest Hint Launch "
     "Use as_launch choice choice_is_open choice_is_timed choice_of given nearest "
     "nearest_of recent run_choice spanned_bytes time_choices "
+    # Names that the header for graph regions declares.
+    "places RegionBlock RegionFact RegionTensor bits_of run_region regions "
     # Names that the headers for devices with streams declare.
     "DeviceCall DeviceEnd DevicePlan OnStream context on "
 )

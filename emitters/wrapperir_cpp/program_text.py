@@ -113,6 +113,7 @@ def _emit_call(writer: SourceWriter, program: Program, context: Context) -> None
         members = [
             *(fragment("DeviceCall* {}", name) for name in context.device_names.values()),
             *(fragment("Products {}", name) for name in context.product_states.values()),
+            *([fragment("char* const* places")] if context.regions else []),
         ]
         for number in (*members, *numbers):
             writer.emit_line("{};", number)
@@ -175,6 +176,7 @@ def _emit_facts(
         ("zero parts of the arena", _emit_table(writer, "ZeroedRange", "zeroed", zeroed)),
         ("lines of program.wir", _emit_table(writer, "LineFact", "lines", lines)),
         ("numbers that frames keep", format_int(context.choices.recent)),
+        ("graph regions", format_int(len(context.regions))),
         ("timed choices", _emit_table(writer, "Fastest*", "timed", timed)),
         ("function", fragment("run")),
     ]

@@ -1,13 +1,12 @@
 """Graph regions in Python: functions that are recorded as CUDA graphs and replayed."""
 
 from wrapperir import ir as wir
-from wrapperir.analysis import block_entry, find_storages
 from wrapperir.emit import Fragment, SourceWriter, fragment, joined
+from wrapperir.emit.graph_regions import region_symbols, written_tensors
 from wrapperir.emit.python.compiled_launches import CACHE, EMITTED
 from wrapperir.emit.python.expressions import format_int, format_targets, format_tuple
 from wrapperir.ir.blocks import walk_lines
-from wrapperir.ir.line_effects import LineEffects, uses
-from wrapperir.ir.mentions import argument_symbols, line_symbols, type_symbols
+from wrapperir.ir.line_effects import uses
 from wrapperir_python.blocks import PythonBlocks
 from wrapperir_python.context import PythonContext
 
@@ -57,7 +56,9 @@ def emit_region(context: PythonContext, line: wir.GraphRegionLine) -> None:
             functions.emit_line("return {}", format_tuple(results))
         elif not body.line_count:
             functions.emit_line("pass")
-    changed = _written(context, line)
+    changed = {
+        context.values[name] for name in written_tensors(context.facts.program, line)
+    }
     written = [index for index, tensor in enumerate(tensors) if tensor in changed]
     functions.emit_blank(2)
     graphs = module.import_file("graphs", EMITTED, *_FILES)
@@ -83,37 +84,16 @@ def _operands(
     context: PythonContext, line: wir.GraphRegionLine
 ) -> tuple[list[Fragment], list[Fragment]]:
     """Return the tensors and the numbers that a region's block reads."""
-    inner = list(walk_lines(line.body.lines))
-    defined = {x.symbol for x in inner if isinstance(x, wir.SymbolDefinitionLine)}
-    mentioned = [name for operand in line.operands for name in argument_symbols(operand)]
-    mentioned += [name for x in line.body.parameters for name in type_symbols(x.type)]
-    mentioned += [name for nested in inner for name in line_symbols(nested)]
-    mentioned += [name for result in line.body.results for name in argument_symbols(result)]
-    numbers = {
-        context.module.symbols[name]: None for name in mentioned if name not in defined
-    }
+    numbers = {context.module.symbols[name]: None for name in region_symbols(line)}
     names = [x.name for x in line.operands if isinstance(x, wir.BufferRef)]
     names += [
-        name for nested in inner for name in uses(nested) if name in context.facts.constants
+        name
+        for nested in walk_lines(line.body.lines)
+        for name in uses(nested)
+        if name in context.facts.constants
     ]
     tensors: dict[Fragment, None] = {}
     for name in names:
         is_number = isinstance(context.facts.types[name], wir.ScalarType)
         (numbers if is_number else tensors)[context.values[name]] = None
     return list(tensors), list(numbers)
-
-
-def _written(context: PythonContext, line: wir.GraphRegionLine) -> set[Fragment]:
-    """Return the tensors from outside whose memory the block may write."""
-    body, program = line.body, context.facts.program
-    effects = LineEffects.of_program(program)
-    found = find_storages(body.lines, body.results, block_entry(body), effects)
-    names = [
-        operand.name
-        for parameter, operand in zip(body.parameters, line.operands, strict=True)
-        if isinstance(operand, wir.BufferRef)
-        for storage in found.of_name.get(parameter.name, ())
-        if any(use.writes for use in storage.uses)
-    ]
-    names += [constant.name for constant in program.constants if constant.mutated]
-    return {context.values[name] for name in names}

@@ -43,14 +43,14 @@ struct Gemm {
   int64_t batches;
 };
 
-bool is_empty(const Operand& of) {
+bool is_empty(const ProductOperand& of) {
   for (int64_t i = 0; i < of.sizes.count; ++i)
     if (of.sizes.data[i] == 0) return true;
   return false;
 }
 
 // Whether elements follow each other in the order of rows; dimensions of size 1 are ignored.
-bool is_contiguous(const Operand& of) {
+bool is_contiguous(const ProductOperand& of) {
   int64_t step = 1;
   for (int64_t i = of.sizes.count; i-- > 0;) {
     if (of.sizes.data[i] != 1 && of.strides.data[i] != step) return false;
@@ -64,7 +64,7 @@ int64_t at_least_1(int64_t size) { return size > 1 ? size : 1; }
 enum class Order { rows, columns, neither };
 
 // The order of a matrix without a batch. PyTorch copies one in neither order.
-Order order_of(const Operand& of) {
+Order order_of(const ProductOperand& of) {
   const int64_t rows = of.sizes.data[0], columns = of.sizes.data[1];
   const int64_t row_step = of.strides.data[0], column_step = of.strides.data[1];
   if (is_contiguous(of)) return Order::rows;
@@ -75,7 +75,7 @@ Order order_of(const Operand& of) {
 }
 
 // The order of a batch's result.
-Order result_order_of(const Operand& of) {
+Order result_order_of(const ProductOperand& of) {
   const int64_t *sizes = of.sizes.data, *steps = of.strides.data;
   if (steps[1] == 1 && (sizes[2] == 1 || steps[2] >= at_least_1(sizes[1])))
     return Order::columns;
@@ -85,7 +85,7 @@ Order result_order_of(const Operand& of) {
 }
 
 // A factor of a batch of products; `is_swapped` if the result is in the order of rows.
-bool set_batch_factor(GemmOperand& to, const Operand& from, bool is_swapped) {
+bool set_batch_factor(GemmOperand& to, const ProductOperand& from, bool is_swapped) {
   const int fast = is_swapped ? 2 : 1, slow = is_swapped ? 1 : 2;
   const int64_t *sizes = from.sizes.data, *steps = from.strides.data;
   to.data = from.data;
@@ -101,7 +101,7 @@ bool set_batch_factor(GemmOperand& to, const Operand& from, bool is_swapped) {
   return is_contiguous(from) && steps[1] != 0 && steps[2] != 0;
 }
 
-bool set_factor(GemmOperand& to, const Operand& from, bool is_swapped) {
+bool set_factor(GemmOperand& to, const ProductOperand& from, bool is_swapped) {
   const Order order = order_of(from);
   if (order == Order::neither) return false;
   to.data = from.data;
@@ -118,7 +118,7 @@ void correct_steps(Gemm& g) {
   if (g.b.is_transposed ? g.k == 1 : g.n == 1) g.b.step = g.b.is_transposed ? g.n : g.k;
 }
 
-bool has_right_sizes(const Operand& out, const Operand& left, const Operand& right) {
+bool has_right_sizes(const ProductOperand& out, const ProductOperand& left, const ProductOperand& right) {
   const int64_t rank = out.sizes.count, rows = rank - 2, columns = rank - 1;
   const int64_t *of_out = out.sizes.data, *of_left = left.sizes.data;
   const int64_t* of_right = right.sizes.data;
@@ -129,7 +129,7 @@ bool has_right_sizes(const Operand& out, const Operand& left, const Operand& rig
 }
 
 // Set the arguments of the product, or return false if PyTorch copies an operand first.
-bool set_gemm(Gemm& g, const Operand& out, const Operand& left, const Operand& right) {
+bool set_gemm(Gemm& g, const ProductOperand& out, const ProductOperand& left, const ProductOperand& right) {
   if (!has_right_sizes(out, left, right)) return false;
   const int64_t rank = out.sizes.count, rows = rank - 2, columns = rank - 1;
   const Order order = rank == 2 ? order_of(out) : result_order_of(out);
@@ -160,7 +160,7 @@ constexpr bool is_one_row_biased = WRAPPERIR_TORCH_MINOR <= 11;
 // How `source` gets into a product.
 enum class Adding { not_at_all, in_place, by_copy, in_epilogue, by_pytorch };
 
-bool has_same_layout(const Operand& left, const Operand& right) {
+bool has_same_layout(const ProductOperand& left, const ProductOperand& right) {
   if (left.sizes.count != right.sizes.count) return false;
   for (int64_t i = 0; i < left.sizes.count; ++i) {
     if (left.sizes.data[i] != right.sizes.data[i]) return false;
@@ -170,7 +170,7 @@ bool has_same_layout(const Operand& left, const Operand& right) {
 }
 
 Adding adding_of(
-    const Operand& out, const Operand& left, const Operand& source, double beta) {
+    const ProductOperand& out, const ProductOperand& left, const ProductOperand& source, double beta) {
   if (!source.data || beta == 0) return Adding::not_at_all;
   if (source.data == out.data && has_same_layout(source, out)) return Adding::in_place;
   if (!is_contiguous(out) || !is_contiguous(source)) return Adding::by_pytorch;
@@ -477,12 +477,12 @@ class ProductCall {
 namespace {
 
 void multiply_in_pytorch(
-    int line, int32_t index, DType dtype, const Operand& out, const Operand& left,
-    const Operand& right, const Operand& source, double alpha, double beta) {
+    int line, int32_t index, DType dtype, const ProductOperand& out, const ProductOperand& left,
+    const ProductOperand& right, const ProductOperand& source, double alpha, double beta) {
   // PyTorch tells a result that is its own source by the tensor.
   const bool is_in_place = source.data == out.data && has_same_layout(source, out);
   Tensor tensors[4];
-  const Operand* operands[] = {&out, &left, &right, &source};
+  const ProductOperand* operands[] = {&out, &left, &right, &source};
   for (int i = 0; i < 4; ++i)
     if (i < 3 || (source.data && !is_in_place))
       view_memory(
@@ -505,7 +505,7 @@ void multiply_in_pytorch(
 
 void multiply(
     int line, Products& products, DeviceCall& call, int stream, DType dtype,
-    const Operand& out, const Operand& left, const Operand& right, const Operand& source,
+    const ProductOperand& out, const ProductOperand& left, const ProductOperand& right, const ProductOperand& source,
     double alpha, double beta) {
   if (is_empty(out)) return;
   Gemm g;

@@ -6,7 +6,7 @@
 namespace wrapperir {
 
 // A matrix, or a batch of matrices, in memory.
-struct Operand {
+struct ProductOperand {
   char* data = nullptr;
   Ints sizes = nullptr;
   Ints strides = nullptr;
@@ -38,7 +38,7 @@ class Products {
 // under settings that are not honoured here; otherwise the results have the same bits as its.
 void multiply(
     int line, Products& products, DeviceCall& call, int stream, DType dtype,
-    const Operand& out, const Operand& left, const Operand& right, const Operand& source = {},
+    const ProductOperand& out, const ProductOperand& left, const ProductOperand& right, const ProductOperand& source = {},
     double alpha = 1, double beta = 0);
 
 }  // namespace wrapperir

@@ -73,7 +73,7 @@ struct Fastest {
   int32_t choice = choice_is_open;
 };
 
-// The state of devices in a frame, such as streams; null without devices.
+// State that another part of the runtime keeps, such as the streams of a frame; null until then.
 struct DeviceFrame {
   void* state = nullptr;
   void (*destroy)(void* state) = nullptr;
@@ -89,6 +89,7 @@ struct Context {
   wrapperir_value* outputs;
   int64_t* recent;  // sizes and choices of the last call
   DeviceFrame* devices;
+  DeviceFrame* regions;  // the recordings of each graph region, of the open program
 };
 
 struct Description {
@@ -107,6 +108,7 @@ struct Description {
   int64_t line_count;
   const LineFact* lines;
   int64_t recent_count;
+  int64_t region_count;
   int64_t timed_count;
   Fastest* const* timed;
   void (*run)(const Context& context);

@@ -79,6 +79,12 @@ class DeviceCall {
   void take_block(int line);
   void drop_block();
   char* block() const { return block_; }
+  int64_t block_bytes() const { return plan_.block_bytes; }
+  // Give later work to another stream, with the call's memory at another address.
+  void redirect(void* stream, char* block) {
+    current_ = stream;
+    block_ = block;
+  }
   char* workspace() const;
   // Memory of the device for a launch, until the launch is done.
   void* scratch(uint64_t bytes, int stream, int line);

@@ -221,6 +221,7 @@ wrapperir_program::wrapperir_program(
       check_tensor(constants_[i], of.constants[i].type, "%", of.constants[i].name);
       constant_data_.push_back(data_of(constants_[i], -1));
     }
+    regions_.resize(of.region_count);
     last_ = make_frame();
   } catch (...) {
     for (AtenTensorHandle constant : constants_) aoti_torch_delete_tensor_object(constant);
@@ -231,6 +232,8 @@ wrapperir_program::wrapperir_program(
 wrapperir_program::~wrapperir_program() {
   if (Frame* frame = last_) delete_frame(frame);
   for (Frame* frame : free_) delete_frame(frame);
+  for (const DeviceFrame& region : regions_)
+    if (region.destroy) region.destroy(region.state);
   for (AtenTensorHandle constant : constants_) aoti_torch_delete_tensor_object(constant);
 }
 
@@ -253,7 +256,7 @@ void wrapperir_program::run(
     NoGrad no_grad;
     description.run(
         {frame->arena, frame->fixed.data(), constants_.data(), constant_data_.data(), inputs,
-         outputs, frame->recent.data(), &frame->devices});
+         outputs, frame->recent.data(), &frame->devices, regions_.data()});
     give_back(frame);
   } catch (...) {
     // The memory that kernels leave zero may not be zero.

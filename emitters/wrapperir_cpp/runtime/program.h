@@ -94,6 +94,7 @@ struct wrapperir_program {
 
   std::vector<AtenTensorHandle> constants_;
   std::vector<char*> constant_data_;
+  std::vector<wrapperir::DeviceFrame> regions_;
   std::atomic<wrapperir::Frame*> last_{nullptr};  // spares most calls the lock
   std::mutex mutex_;
   std::vector<wrapperir::Frame*> free_;

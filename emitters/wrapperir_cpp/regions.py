@@ -1,0 +1,134 @@
+"""Graph regions in C++: blocks that are recorded as CUDA graphs and replayed."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from wrapperir import ir as wir
+from wrapperir.emit import Fragment, fragment, joined
+from wrapperir.emit.graph_regions import region_symbols, written_tensors
+from wrapperir.kernels import emitted
+from wrapperir_cpp.blocks import CppBlocks, EmitLines
+from wrapperir_cpp.context import Context
+from wrapperir_cpp.layout import RUNTIME
+from wrapperir_cpp.literals import format_bool, format_int, format_string
+from wrapperir_cpp.memory import tensor_address
+from wrapperir_cpp.streams import format_device_call
+from wrapperir_cpp.value_storage import RootStorage, StorageView, bytes_of, handle_of
+
+_RUNTIME = Path(__file__).with_name("runtime")
+_FILES = (
+    *(_RUNTIME / f"graph_{name}" for name in ("regions.h", "regions.cpp", "pools.cpp")),
+    Path(emitted.__file__).with_name("recording.h"),
+)
+_LONGEST_NAME = 180
+
+
+def reason_against_recording(context: Context, line: wir.GraphRegionLine) -> str | None:
+    """Return why a region is not recorded, ``None`` if it is."""
+    if line.device.kind != "cuda":
+        return f"{line.device} has no graphs"
+    if context.devices.streams:
+        return "the program uses several streams"
+    if any(not isinstance(result.type, wir.TensorType) for result in line.results):
+        return "it returns a value that is not a tensor"
+    for operand in line.operands:
+        if not isinstance(operand, wir.BufferRef):
+            continue
+        type = context.facts.types[operand.name]
+        if isinstance(type, wir.ScalarType):
+            continue
+        if not isinstance(type, wir.TensorType):
+            return "it is given a value that is neither a tensor nor a number"
+        if not context.has_exact_layout(operand.name):
+            return f"the layout of %{operand.name} is not certain"
+    return None
+
+
+class _RegionBlocks(CppBlocks):
+    """Emits a block whose tensors are at the addresses that each run is given."""
+
+    def __init__(
+        self,
+        context: Context,
+        line: wir.GraphRegionLine,
+        emit_lines: EmitLines,
+        places: Mapping[str, int],
+    ) -> None:
+        """Emit the block of ``line``; ``places`` are those of its parameters."""
+        super().__init__(context, line.results, emit_lines)
+        self._places = places
+
+    def bind(self, parameter: wir.BlockParameter, operand: wir.KernelArgument) -> None:
+        """Let a tensor begin at its address; numbers are those of outside."""
+        context, type = self._context, parameter.type
+        if not isinstance(type, wir.TensorType):
+            super().bind(parameter, operand)
+            return
+        base = fragment("c.places[{}]", format_int(self._places[parameter.name]))
+        begin = wir.mul(type.offset, -type.dtype.itemsize)
+        view = StorageView(RootStorage(base), type, begin, room=bytes_of(type))
+        context.values.put(parameter.name, view)
+        context.checked.add(parameter.name)
+
+
+def emit_region(context: Context, line: wir.GraphRegionLine, emit_lines: EmitLines) -> None:
+    """Append ``run_region(3, c.regions[0], region_layer, *c.cuda_0, ...);``."""
+    name = context.module.names.claim(f"region_{line.name[:_LONGEST_NAME]}")
+    facts = format_string(line.name), format_int(line.recordings)
+    context.module.statics.emit_line(
+        "constexpr RegionFact {} = {{{}}};", name, joined(", ", facts)
+    )
+    number = format_int(len(context.regions))
+    context.regions.append(name)
+    for path in _FILES:
+        context.module.files[f"{RUNTIME}{path.name}"] = path.read_text("utf-8")
+    written = written_tensors(context.facts.program, line)
+    places: dict[str, int] = {}
+    tensors: list[Fragment] = []
+    numbers = [context.symbols[symbol] for symbol in region_symbols(line)]
+    for parameter, operand in zip(line.body.parameters, line.operands, strict=True):
+        if not isinstance(operand, wir.BufferRef):
+            continue
+        if not isinstance(parameter.type, wir.TensorType):
+            numbers.append(context.values.scalar(operand.name))
+            continue
+        places[parameter.name] = len(tensors)
+        tensors.append(_format_tensor(context, operand.name, parameter.type, written))
+    blocks = _RegionBlocks(context, line, emit_lines, places)
+    results = [_slot(context, result.name) for result in line.results]
+    writer = context.writer
+    given = (
+        tensors,
+        [fragment("bits_of({})", value) for value in numbers],
+        results,
+    )
+    writer.emit_line(
+        "run_region({}, c.regions[{}], {}, *{}, {}, [&](char* const* places) {{",
+        *(context.line_number(), number, name),
+        format_device_call(context, line.device),
+        joined(", ", [fragment("{{{}}}", joined(", ", each)) for each in given]),
+    )
+    with writer.indented():
+        writer.emit_line("c.places = places;")
+        blocks.emit_subgraph(line)
+    writer.emit_line("}});")
+
+
+def _format_tensor(
+    context: Context, name: str, type: wir.TensorType, written: set[str]
+) -> Fragment:
+    """Return the address of a tensor, its bytes, and whether the block writes it."""
+    bytes = wir.mul(wir.storage_extent(type), type.dtype.itemsize)
+    return fragment(
+        "{{{}, {}, {}}}",
+        *(tensor_address(context, name), context.expressions.format_index(bytes)),
+        format_bool(name in written),
+    )
+
+
+def _slot(context: Context, name: str) -> Fragment:
+    """Return the address of the slot that owns a result."""
+    storage = context.values[name].storage
+    assert storage.slot is not None
+    assert storage.handle == handle_of(storage.slot)
+    return fragment("&{}", storage.slot)

@@ -1,0 +1,33 @@
+"""What the block of a graph region depends on, and what it writes."""
+
+from wrapperir.analysis import block_entry, find_storages
+from wrapperir.ir import BufferRef, GraphRegionLine, Program, SymbolDefinitionLine
+from wrapperir.ir.blocks import walk_lines
+from wrapperir.ir.line_effects import LineEffects
+from wrapperir.ir.mentions import argument_symbols, line_symbols, type_symbols
+
+
+def region_symbols(line: GraphRegionLine) -> list[str]:
+    """Return the symbols of outside that a region mentions, each once."""
+    inner = list(walk_lines(line.body.lines))
+    defined = {x.symbol for x in inner if isinstance(x, SymbolDefinitionLine)}
+    mentioned = [name for operand in line.operands for name in argument_symbols(operand)]
+    mentioned += [name for x in line.body.parameters for name in type_symbols(x.type)]
+    mentioned += [name for nested in inner for name in line_symbols(nested)]
+    mentioned += [name for result in line.body.results for name in argument_symbols(result)]
+    return [name for name in dict.fromkeys(mentioned) if name not in defined]
+
+
+def written_tensors(program: Program, line: GraphRegionLine) -> set[str]:
+    """Return the operands of a region and the constants whose memory its block may write."""
+    body = line.body
+    effects = LineEffects.of_program(program)
+    found = find_storages(body.lines, body.results, block_entry(body), effects)
+    written = {
+        operand.name
+        for parameter, operand in zip(body.parameters, line.operands, strict=True)
+        if isinstance(operand, BufferRef)
+        for storage in found.of_name.get(parameter.name, ())
+        if any(use.writes for use in storage.uses)
+    }
+    return written.union(constant.name for constant in program.constants if constant.mutated)
