@@ -216,29 +216,29 @@ def _build_objects(compiler: Compiler, files: Mapping[str, str | bytes]) -> dict
     folder = Path(torch.__file__).parent / "include"
     version = (f"-DWRAPPERIR_TORCH_MAJOR={major}", f"-DWRAPPERIR_TORCH_MINOR={minor}")
 
+    cuda_headers = _cuda_headers() if POOLS_SOURCE in sources else None
+    if cuda_headers is None and sources.pop(POOLS_SOURCE, None):
+        logger.warning("graph regions run their blocks: CUDA's headers are not installed")
+
     def build(path: str) -> Path:
         flags = _BRIDGE_FLAGS if path in _BESIDE else _HOST_FLAGS
         flags = (*flags, *version, "-isystem", str(folder))
         if path == POOLS_SOURCE:
-            flags = (*flags, "-isystem", str(_cuda_headers()))
+            flags = (*flags, "-isystem", str(cuda_headers))
         return compile_object(compiler, path, sources[path], headers, flags)
 
     paths = sorted(sources)
     return dict(zip(paths, side_by_side(build, paths), strict=True))
 
 
-def _cuda_headers() -> Path:
-    """Return the folder of CUDA's headers, which Triton has.
-
-    Raises:
-        DiagnosticError: WIR709, they are not there.
-    """
+def _cuda_headers() -> Path | None:
+    """Return the folder of CUDA's headers that Triton brings, ``None`` without them."""
     found = importlib.util.find_spec("triton")
     if found is not None and found.origin is not None:
         folder = Path(found.origin).parent / "backends" / "nvidia" / "include"
         if (folder / "cuda_runtime_api.h").is_file():
             return folder
-    raise failed("graph regions need CUDA's headers, which Triton brings, and it has none")
+    return None
 
 
 class _Binding(Protocol):

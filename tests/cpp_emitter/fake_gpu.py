@@ -6,13 +6,16 @@ interpreter does, and the log of the driver.
 
 import ctypes
 import json
+import os
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
+from attrs import evolve
 
 from tests.cpp_emitter.moved import on_gpu
 from tests.cpp_emitter.tritons_launcher import launch_by_triton
@@ -25,6 +28,7 @@ from wrapperir.testing import example_constants, example_inputs
 from wrapperir.text import parse_program
 from wrapperir_cpp.build import build_artifact, load_library
 from wrapperir_cpp.emitter import CppEmitter
+from wrapperir_cpp.layout import POOLS_LIBRARY
 from wrapperir_cpp.triton_kernels import RECORD
 
 
@@ -35,6 +39,9 @@ def answer(request: dict[str, Any], driver: ctypes.CDLL) -> dict[str, Any]:
     artifact = build_artifact(
         emitter.emit(on_gpu(program)), tuple(map(Target, request["targets"]))
     )
+    if POOLS_LIBRARY in artifact.files and not request.get("without_pools"):
+        pools = Path(os.environ["TRITON_LIBCUDA_PATH"], POOLS_LIBRARY).read_bytes()
+        artifact = evolve(artifact, files={**artifact.files, POOLS_LIBRARY: pools})
     driver.fake_set_capability(request.get("capability", 90))
     for kernel, milliseconds in request.get("costs", {}).items():
         driver.fake_set_cost(kernel.encode(), ctypes.c_float(milliseconds))

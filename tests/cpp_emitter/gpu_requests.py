@@ -13,6 +13,7 @@ from attrs import evolve
 from wrapperir.ir import Program
 from wrapperir.kernels import find_compiler
 from wrapperir.text import format_program
+from wrapperir_cpp.layout import POOLS_LIBRARY
 from wrapperir_cpp.shims import declared_shims
 
 CURRENT = 0x70
@@ -68,6 +69,9 @@ def driver_environment(folder: Path) -> dict[str, str]:
     find_compiler().run(
         [*flags, *sources, "-o", str(library), "-ldl"], folder, "the driver"
     )
+    pools, source = folder / POOLS_LIBRARY, Path(__file__).with_name("fake_pools.cpp")
+    flags = ["-std=c++17", "-O1", "-fPIC", "-shared"]
+    find_compiler().run([*flags, str(source), "-o", str(pools)], folder, "the pools")
     preloaded = {"LD_PRELOAD": str(library), "TRITON_LIBCUDA_PATH": str(folder)}
     return {**os.environ, **preloaded}
 

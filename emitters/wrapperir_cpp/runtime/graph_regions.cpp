@@ -114,13 +114,6 @@ struct Layout {
             torch_device(Device::cuda), index, result.out()),
         line);
   }
-  void make_at(Tensor& result, uint64_t address, int32_t index, int line) const {
-    check(
-        aoti_torch_create_tensor_from_blob(
-            reinterpret_cast<void*>(address), static_cast<int64_t>(sizes.size()), sizes.data(),
-            strides.data(), 0, dtype, torch_device(Device::cuda), index, result.out()),
-        line);
-  }
 };
 
 Layout layout_of(AtenTensorHandle tensor, int line) {
@@ -211,7 +204,7 @@ class RegionCall {
       const RegionBlock& block)
       : line_(line), state_(state), fact_(fact), call_(call), results_(results), block_(block),
         stream_(call.stream(0)), tensors_(tensors) {
-    has_memory_ = call.block_bytes() > 0;
+    has_memory_ = call.block() != nullptr;
     // Nobody needs what is in the call's memory but the block, and operands beside it.
     if (has_memory_) tensors_.push_back({call.block(), 0, false});
     for (const RegionTensor& tensor : tensors_)
@@ -298,11 +291,10 @@ class RegionCall {
     return found;
   }
 
-  void copy(uint64_t to, uint64_t from, int64_t bytes) const {
+  static void copy(uint64_t to, uint64_t from, int64_t bytes, void* stream) {
     if (bytes)
       check_graph(
-          graph_driver()->cuMemcpyDtoDAsync_v2(to, from, bytes, stream_),
-          "copying an operand");
+          graph_driver()->cuMemcpyDtoDAsync_v2(to, from, bytes, stream), "copying a tensor");
   }
 
   void replay(Entry& entry) {
@@ -317,15 +309,19 @@ class RegionCall {
       for (size_t i = 0; i < addresses.size(); ++i)
         if (!entry.is_copied[i]) recording.move(i, addresses[i]);
       for (const Copied& each : entry.copied)
-        copy(reinterpret_cast<uint64_t>(each.memory), addresses[each.operand], each.bytes);
+        copy(
+            reinterpret_cast<uint64_t>(each.memory), addresses[each.operand], each.bytes,
+            stream_);
       recording.launch(stream_);
       for (const Copied& each : entry.copied)
         if (each.is_written)
-          copy(addresses[each.operand], reinterpret_cast<uint64_t>(each.memory), each.bytes);
+          copy(
+              addresses[each.operand], reinterpret_cast<uint64_t>(each.memory), each.bytes,
+              stream_);
       for (size_t i = 0; i < entry.targets.size(); ++i)
         copy(
             addresses[tensors_.size() + i], address_of(entry.targets[i]),
-            entry.results[i].bytes);
+            entry.results[i].bytes, stream_);
     } catch (const GraphError& error) {
       fail(line_, "%s", error.message.c_str());
     }
@@ -439,10 +435,9 @@ class RegionCall {
     Capturing capturing(call_, *entry.pool, memory, line_);
     block_.run(block_.state, places.data());
     for (size_t i = 0; targets && i < results_.size(); ++i) {
-      Tensor target;
-      const uint64_t address = (*targets)[tensors_.size() + i];
-      entry.results[i].make_at(target, address, call_.index(), line_);
-      check(aoti_torch_copy_(target.get(), results_[i]->get(), 1), line_);
+      const uint64_t target = (*targets)[tensors_.size() + i];
+      const uint64_t made = address_of(*results_[i]);
+      copy(target, made, entry.results[i].bytes, entry.pool->stream);
       results_[i]->reset();
     }
     return capturing.end();

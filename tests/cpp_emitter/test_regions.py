@@ -1,0 +1,181 @@
+"""Graph regions in emitted C++: the text, and replays on a made-up GPU."""
+
+from typing import Any
+
+import torch
+
+from tests.cpp_emitter.gpu_requests import CURRENT, FakeGpu
+from tests.cpp_emitter.moved import on_gpu
+from tests.cpp_emitter.test_streams import ADD, kernels, on_streams
+from tests.python_emitter.test_regions import LAYER
+from wrapperir.ir import Program
+from wrapperir.testing import example_inputs
+from wrapperir.text import parse_program
+from wrapperir.verify import verify
+from wrapperir_cpp.emitter import CppEmitter
+from wrapperir_cpp.layout import POOLS_SOURCE, PROGRAM
+
+SUMS = """\
+  %out = allocate f32[32]
+  %r = graph_region @sums (%x, %y, %out) recordings(2) : f32[32] {
+    body (%p: f32[32], %q: f32[32], %o: f32[32]) {
+      %t = allocate f32[32]
+      kernel_call @triton_add(%p, %q, %t, 32)
+      kernel_call @triton_add(%t, %q, %o, 32)
+      %u = allocate f32[32]
+      kernel_call @triton_add(%t, %p, %u, 32)
+      free %t
+      return %u
+    }
+  }
+"""
+
+
+def text_of(program: Program) -> str:
+    return str(CppEmitter().emit(program).files[PROGRAM])
+
+
+def test_a_region_is_a_function_of_addresses_and_numbers() -> None:
+    artifact = CppEmitter().emit(parse_program(LAYER))
+    text = str(artifact.files[PROGRAM])
+    assert 'constexpr RegionFact region_layer = {"layer", 4};' in text
+    assert "{bits_of(c.s0)}, {&c.t[r]}, [&](char* const* places) {" in text
+    assert "c.places = places;" in text
+    assert "{c.places[0], {c.s0, 64}, ints_64_1}, {c.places[1], ints_64_64" in text
+    assert "1,  // graph regions" in text
+    assert POOLS_SOURCE in artifact.files
+    assert "runtime/recording.h" in artifact.files
+
+
+def test_programs_without_regions_have_nothing_of_them() -> None:
+    artifact = CppEmitter().emit(on_gpu(on_streams("  return %x\n")))
+    assert "0,  // graph regions" in str(artifact.files[PROGRAM])
+    assert not any("graph_" in path for path in artifact.files)
+
+
+RELU = "  %z = extern_kernel aten.relu.default(%x) : f32[32]\n"
+OF_RELU = SUMS.replace("(%x", "(%z") + "  free %z\n  return %out, %r\n"
+
+
+def test_regions_that_are_not_recorded_are_opened() -> None:
+    text = text_of(on_gpu(on_streams(RELU + OF_RELU)))
+    assert "// graph region sums is not recorded: the layout of %z is not certain" in text
+    assert "run_region(" not in text
+    checked = RELU + "  assert_size_stride %z (32) (1)\n" + OF_RELU
+    assert "run_region(" in text_of(on_gpu(on_streams(checked)))
+
+
+def actions(log: list[str]) -> list[str]:
+    """Return what a call does to graphs."""
+    kinds = {"begin": "capture", "replay": "replay", "launch": "launch"}
+    found = [kinds[line.split()[0]] for line in log if line.split()[0] in kinds]
+    return [kind for i, kind in enumerate(found) if i == 0 or found[i - 1] != kind]
+
+
+def test_the_second_call_records_and_later_ones_replay(fake_gpu: FakeGpu) -> None:
+    program = on_streams(SUMS + "  return %out, %r\n")
+    calls = [(seed, CURRENT) for seed in range(8)]
+    first, second, *later = map(actions, fake_gpu.logs(program, calls=calls))
+    assert first == ["launch"]
+    assert second == ["capture", "launch"] * 4 + ["replay"]
+    assert later == [["replay"]] * 6
+
+
+def test_a_recording_belongs_to_a_stream(fake_gpu: FakeGpu) -> None:
+    program = on_streams(SUMS + "  return %out, %r\n")
+    streams = [CURRENT, CURRENT, 0x1230, CURRENT, 0x1230, 0x1230]
+    logs = fake_gpu.logs(program, calls=list(enumerate(streams)))
+    kinds = [found[-1] for found in map(actions, logs)]
+    assert kinds == ["launch", "replay", "launch", "replay", "replay", "replay"]
+
+
+def test_the_caller_s_capture_gets_the_block(fake_gpu: FakeGpu) -> None:
+    program = on_streams(SUMS + "  return %out, %r\n")
+    calls = [(seed, CURRENT) for seed in range(4)]
+    logs = fake_gpu.logs(program, calls=calls, captured=[2])
+    assert [found[-1] for found in map(actions, logs)] == [
+        *("launch", "replay", "launch", "replay")
+    ]
+
+
+SIZES = """
+program @main(%x: f32[s0], %y: f32[s0]) {
+  symbol s0: int 1..32 = size(%x, 0)
+  %out = allocate f32[s0]
+  graph_region @sums (%x, %y, %out) recordings(2) {
+    body (%p: f32[s0], %q: f32[s0], %o: f32[s0]) {
+      %t = allocate f32[s0]
+      kernel_call @triton_add(%p, %q, %t, s0)
+      kernel_call @triton_add(%t, %q, %o, s0)
+      free %t
+      return
+    }
+  }
+  return %out
+}
+"""
+
+
+def test_each_size_is_recorded_and_the_last_used_are_kept(fake_gpu: FakeGpu) -> None:
+    program = parse_program(kernels(ADD) + SIZES)
+    assert verify(program) == ()
+    sizes = [example_symbols_of(program, seed) for seed in range(40)]
+    calls = [(seed, CURRENT) for seed in range(40)]
+    logs = [actions(log) for log in fake_gpu.logs(program, calls=calls)]
+    kept: list[int] = []
+    seen: dict[int, int] = {}
+    for size, found in zip(sizes, logs, strict=True):
+        if size in kept:
+            assert found == ["replay"], size
+        elif found[-1] == "replay":
+            assert seen[size] >= 1
+        seen[size] = seen.get(size, 0) + 1
+        if found[-1] == "replay":
+            kept = [size, *(other for other in kept if other != size)][:2]
+
+
+def example_symbols_of(program: Program, seed: int) -> int:
+    x = example_inputs(program, seed)[0]
+    assert isinstance(x, torch.Tensor)
+    return x.shape[0]
+
+
+AROUND = """  %m = allocate f32[32]
+  kernel_call @triton_add(%x, %x, %m, 32)
+  %n = allocate f32[32]
+  graph_region @inside (%m, %y, %n) {
+    body (%p: f32[32], %q: f32[32], %o: f32[32]) {
+      %t = allocate f32[32]
+      kernel_call @triton_add(%p, %q, %t, 32)
+      kernel_call @triton_add(%t, %q, %o, 32)
+      free %t
+      return
+    }
+  }
+  free %m
+  %out = allocate f32[32]
+  kernel_call @triton_add(%n, %y, %out, 32)
+  free %n
+  return %out
+"""
+
+
+def test_the_call_s_memory_moves_with_its_call(fake_gpu: FakeGpu) -> None:
+    program = on_streams(AROUND)
+    assert "_plan = {0, 0, 0, 256, 0}" in text_of(on_gpu(program))
+    calls = [(seed, CURRENT) for seed in range(8)]
+    logs = list(map(actions, fake_gpu.logs(program, calls=calls)))
+    assert logs[-1] == ["launch", "replay", "launch"]
+
+
+def test_threads_replay(fake_gpu: FakeGpu) -> None:
+    program = on_streams(SUMS + "  return %out, %r\n")
+    answer: dict[str, Any] = fake_gpu.ask(program, calls=(), threads=4)
+    assert "error" not in answer, answer
+
+
+def test_without_pools_blocks_run(fake_gpu: FakeGpu) -> None:
+    program = on_streams(SUMS + "  return %out, %r\n")
+    calls = [(seed, CURRENT) for seed in range(4)]
+    logs = fake_gpu.logs(program, calls=calls, without_pools=True)
+    assert list(map(actions, logs)) == [["launch"]] * 4
