@@ -217,7 +217,8 @@ def _build_objects(compiler: Compiler, files: Mapping[str, str | bytes]) -> dict
     version = (f"-DWRAPPERIR_TORCH_MAJOR={major}", f"-DWRAPPERIR_TORCH_MINOR={minor}")
 
     cuda_headers = _cuda_headers() if POOLS_SOURCE in sources else None
-    if cuda_headers is None and sources.pop(POOLS_SOURCE, None):
+    if cuda_headers is None and POOLS_SOURCE in sources:
+        del sources[POOLS_SOURCE]
         logger.warning("graph regions run their blocks: CUDA's headers are not installed")
 
     def build(path: str) -> Path:

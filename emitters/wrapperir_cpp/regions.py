@@ -12,7 +12,7 @@ from wrapperir_cpp.context import Context
 from wrapperir_cpp.layout import RUNTIME
 from wrapperir_cpp.literals import format_bool, format_int, format_string
 from wrapperir_cpp.memory import tensor_address
-from wrapperir_cpp.streams import format_device_call
+from wrapperir_cpp.streams import format_device_call, on_stream
 from wrapperir_cpp.value_storage import RootStorage, StorageView, bytes_of, handle_of
 
 _RUNTIME = Path(__file__).with_name("runtime")
@@ -96,22 +96,19 @@ def emit_region(context: Context, line: wir.GraphRegionLine, emit_lines: EmitLin
         tensors.append(_format_tensor(context, operand.name, parameter.type, written))
     blocks = _RegionBlocks(context, line, emit_lines, places)
     results = [_slot(context, result.name) for result in line.results]
-    writer = context.writer
-    given = (
-        tensors,
-        [fragment("bits_of({})", value) for value in numbers],
-        results,
-    )
-    writer.emit_line(
-        "run_region({}, c.regions[{}], {}, *{}, {}, [&](char* const* places) {{",
-        *(context.line_number(), number, name),
-        format_device_call(context, line.device),
-        joined(", ", [fragment("{{{}}}", joined(", ", each)) for each in given]),
-    )
-    with writer.indented():
-        writer.emit_line("c.places = places;")
-        blocks.emit_subgraph(line)
-    writer.emit_line("}});")
+    given = tensors, [fragment("bits_of({})", value) for value in numbers], results
+    with on_stream(context, line.device):
+        writer = context.writer
+        writer.emit_line(
+            "run_region({}, c.regions[{}], {}, *{}, {}, [&](char* const* places) {{",
+            *(context.line_number(), number, name),
+            format_device_call(context, line.device),
+            joined(", ", [fragment("{{{}}}", joined(", ", each)) for each in given]),
+        )
+        with writer.indented():
+            writer.emit_line("c.places = places;")
+            blocks.emit_subgraph(line)
+        writer.emit_line("}});")
 
 
 def _format_tensor(
