@@ -739,7 +739,7 @@ op::maybe(op::none())}, {op::result(c.t[go])}, 0);
         }
         """,
         """
-        // graph region inner
+        // graph region inner is not recorded: cpu has no graphs
         c.p[x] = data_of(c.t[x].get(), 0);
         cpp_add_one(c.p[x], 8);
         empty(c.t[a], DType::f32, ints_4, ints_1, 0);
