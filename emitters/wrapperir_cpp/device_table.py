@@ -60,15 +60,8 @@ CUDA_TABLE = DeviceTable(
     libraries=("libtorch_cuda.so", "libc10_cuda.so"),
     reserved=frozenset(
         {
-            *(
-                "Grid",
-                "ProductOperand",
-                "Products",
-                "TritonKernel",
-                "cuda_functions",
-                "multiply",
-            ),
-            *("bfloat16_bits", "describe", "half_bits", "launch", "narrow"),
+            *("Grid", "ProductOperand", "Products", "TritonKernel", "cuda_functions"),
+            *("bfloat16_bits", "describe", "half_bits", "launch", "multiply", "narrow"),
         }
     ),
     alignment=CUDA_ALIGNMENT,

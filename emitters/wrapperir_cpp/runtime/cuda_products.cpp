@@ -118,7 +118,8 @@ void correct_steps(Gemm& g) {
   if (g.b.is_transposed ? g.k == 1 : g.n == 1) g.b.step = g.b.is_transposed ? g.n : g.k;
 }
 
-bool has_right_sizes(const ProductOperand& out, const ProductOperand& left, const ProductOperand& right) {
+bool has_right_sizes(
+    const ProductOperand& out, const ProductOperand& left, const ProductOperand& right) {
   const int64_t rank = out.sizes.count, rows = rank - 2, columns = rank - 1;
   const int64_t *of_out = out.sizes.data, *of_left = left.sizes.data;
   const int64_t* of_right = right.sizes.data;
@@ -129,7 +130,9 @@ bool has_right_sizes(const ProductOperand& out, const ProductOperand& left, cons
 }
 
 // Set the arguments of the product, or return false if PyTorch copies an operand first.
-bool set_gemm(Gemm& g, const ProductOperand& out, const ProductOperand& left, const ProductOperand& right) {
+bool set_gemm(
+    Gemm& g, const ProductOperand& out, const ProductOperand& left,
+    const ProductOperand& right) {
   if (!has_right_sizes(out, left, right)) return false;
   const int64_t rank = out.sizes.count, rows = rank - 2, columns = rank - 1;
   const Order order = rank == 2 ? order_of(out) : result_order_of(out);
@@ -170,7 +173,8 @@ bool has_same_layout(const ProductOperand& left, const ProductOperand& right) {
 }
 
 Adding adding_of(
-    const ProductOperand& out, const ProductOperand& left, const ProductOperand& source, double beta) {
+    const ProductOperand& out, const ProductOperand& left, const ProductOperand& source,
+    double beta) {
   if (!source.data || beta == 0) return Adding::not_at_all;
   if (source.data == out.data && has_same_layout(source, out)) return Adding::in_place;
   if (!is_contiguous(out) || !is_contiguous(source)) return Adding::by_pytorch;
@@ -505,8 +509,8 @@ void multiply_in_pytorch(
 
 void multiply(
     int line, Products& products, DeviceCall& call, int stream, DType dtype,
-    const ProductOperand& out, const ProductOperand& left, const ProductOperand& right, const ProductOperand& source,
-    double alpha, double beta) {
+    const ProductOperand& out, const ProductOperand& left, const ProductOperand& right,
+    const ProductOperand& source, double alpha, double beta) {
   if (is_empty(out)) return;
   Gemm g;
   const Adding adding = adding_of(out, left, source, beta);

@@ -38,7 +38,7 @@ class Products {
 // under settings that are not honoured here; otherwise the results have the same bits as its.
 void multiply(
     int line, Products& products, DeviceCall& call, int stream, DType dtype,
-    const ProductOperand& out, const ProductOperand& left, const ProductOperand& right, const ProductOperand& source = {},
-    double alpha = 1, double beta = 0);
+    const ProductOperand& out, const ProductOperand& left, const ProductOperand& right,
+    const ProductOperand& source = {}, double alpha = 1, double beta = 0);
 
 }  // namespace wrapperir
