@@ -40,6 +40,7 @@ from wrapperir_cpp.layout import (
     KERNELS,
     LIBRARY,
     POOLS_LIBRARY,
+    POOLS_NAME,
     POOLS_SOURCE,
 )
 from wrapperir_cpp.triton_kernels import compile_triton_kernels
@@ -64,8 +65,14 @@ _HOST_FLAGS = (
 )
 _BRIDGE_FLAGS = ("-std=c++20", "-O1", "-fPIC", "-fvisibility=hidden", "-w")
 _EXPORTED = ("wrapperir_*", "AOTInductor*")
-_BESIDE = {BRIDGE_SOURCE: BRIDGE_LIBRARY, POOLS_SOURCE: POOLS_LIBRARY}
-"""Sources that are compiled with PyTorch's C++ headers, to libraries of their own."""
+_BESIDE = {
+    BRIDGE_SOURCE: (BRIDGE_LIBRARY, ()),
+    POOLS_SOURCE: (POOLS_LIBRARY, (f"-Wl,-soname,{POOLS_NAME}",)),
+}
+"""Sources that are compiled with PyTorch's C++ headers, to libraries of their own.
+
+With each, the name of its library and flags to link it.
+"""
 _TORCH = ("libtorch_cpu.so", "libc10.so")
 _RUNTIME = Path(__file__).with_name("runtime")
 
@@ -185,10 +192,10 @@ def _build_libraries(files: Mapping[str, str | bytes]) -> dict[str, Path]:
     built = {
         LIBRARY: link_library(compiler, LIBRARY, program, libraries, _EXPORTED, openmp)
     }
-    for source, library in _BESIDE.items():
+    for source, (library, flags) in _BESIDE.items():
         if source in objects:
             built[library] = link_library(
-                compiler, library, [objects[source]], libraries, _EXPORTED
+                compiler, library, [objects[source]], libraries, _EXPORTED, flags
             )
     return built
 
@@ -223,9 +230,9 @@ def _build_objects(compiler: Compiler, files: Mapping[str, str | bytes]) -> dict
 
     def build(path: str) -> Path:
         flags = _BRIDGE_FLAGS if path in _BESIDE else _HOST_FLAGS
-        flags = (*flags, *version, "-isystem", str(folder))
         if path == POOLS_SOURCE:
             flags = (*flags, "-isystem", str(cuda_headers))
+        flags = (*flags, *version, "-isystem", str(folder))
         return compile_object(compiler, path, sources[path], headers, flags)
 
     paths = sorted(sources)

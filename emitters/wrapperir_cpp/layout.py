@@ -18,7 +18,11 @@ BRIDGE_LIBRARY = "operators.so"
 """Calls operators through PyTorch's C++ interface, if a program needs its source."""
 POOLS_SOURCE = "runtime/graph_pools.cpp"
 POOLS_LIBRARY = "graph_pools.so"
-"""Pools of PyTorch's allocator, for programs with graph regions."""
+POOLS_NAME = "libwrapperir_graph_pools.so.1"
+"""Pools of PyTorch's allocator, for programs with graph regions.
+
+A process loads one library of this name, which is that of ``runtime/graph_pools.h``.
+"""
 KERNELS = "kernels/"
 """Folder of the kernels; its files are not compiled with the program."""
 BUILD_FACTS = "build.json"

@@ -9,15 +9,16 @@ from wrapperir.emit.graph_regions import region_symbols, written_tensors
 from wrapperir.kernels import emitted
 from wrapperir_cpp.blocks import CppBlocks, EmitLines
 from wrapperir_cpp.context import Context
+from wrapperir_cpp.device_table import runtime_files
 from wrapperir_cpp.layout import RUNTIME
-from wrapperir_cpp.literals import format_bool, format_int, format_string
+from wrapperir_cpp.literals import format_int, format_string
 from wrapperir_cpp.memory import tensor_address
 from wrapperir_cpp.streams import format_device_call, on_stream
 from wrapperir_cpp.value_storage import RootStorage, StorageView, bytes_of, handle_of
 
-_RUNTIME = Path(__file__).with_name("runtime")
+_PARTS = ("graph_regions", "region_recording", "graph_captures", "graph_pools")
 _FILES = (
-    *(_RUNTIME / f"graph_{name}" for name in ("regions.h", "regions.cpp", "pools.cpp")),
+    *runtime_files(*(f"{part}.{ending}" for part in _PARTS for ending in ("h", "cpp"))),
     Path(emitted.__file__).with_name("recording.h"),
 )
 _LONGEST_NAME = 180
@@ -93,7 +94,8 @@ def emit_region(context: Context, line: wir.GraphRegionLine, emit_lines: EmitLin
             numbers.append(context.values.scalar(operand.name))
             continue
         places[parameter.name] = len(tensors)
-        tensors.append(_format_tensor(context, operand.name, parameter.type, written))
+        is_written = operand.name in written
+        tensors.append(_format_tensor(context, operand.name, parameter.type, is_written))
     blocks = _RegionBlocks(context, line, emit_lines, places)
     results = [_slot(context, result.name) for result in line.results]
     given = tensors, [fragment("bits_of({})", value) for value in numbers], results
@@ -112,14 +114,18 @@ def emit_region(context: Context, line: wir.GraphRegionLine, emit_lines: EmitLin
 
 
 def _format_tensor(
-    context: Context, name: str, type: wir.TensorType, written: set[str]
+    context: Context, name: str, type: wir.TensorType, is_written: bool
 ) -> Fragment:
-    """Return the address of a tensor, its bytes, and whether the block writes it."""
-    bytes = wir.mul(wir.storage_extent(type), type.dtype.itemsize)
+    """Return the address of a tensor, its bytes, and the bytes that the block may write."""
+    item = type.dtype.itemsize
+    bytes = wir.mul(wir.storage_extent(type), item)
+    written: wir.Expr = item if is_written else 0
+    for size in type.size:
+        written = wir.mul(written, size)
     return fragment(
         "{{{}, {}, {}}}",
-        *(tensor_address(context, name), context.expressions.format_index(bytes)),
-        format_bool(name in written),
+        tensor_address(context, name),
+        *(context.expressions.format_index(number) for number in (bytes, written)),
     )
 
 

@@ -13,20 +13,24 @@ from tests.cpp_emitter.gpu_requests import FakeGpu, driver_environment
 
 
 @pytest.fixture(scope="session")
-def fake_gpu(tmp_path_factory: pytest.TempPathFactory) -> Generator[FakeGpu]:
-    """Return a process with a driver that is made up."""
+def fake_environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Return the environment of processes with a driver that is made up."""
     if torch.cuda.is_available():
         pytest.skip("a real driver is there")
     if platform.machine() != "x86_64":
         pytest.skip("the made-up operators are of x86-64")
-    folder = tmp_path_factory.mktemp("driver")
-    environment = driver_environment(folder)
+    return driver_environment(tmp_path_factory.mktemp("driver"))
+
+
+@pytest.fixture(scope="session")
+def fake_gpu(fake_environment: dict[str, str]) -> Generator[FakeGpu]:
+    """Return a process with a driver that is made up."""
     with subprocess.Popen(
         [sys.executable, "-m", "tests.cpp_emitter.fake_gpu"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env=environment,
+        env=fake_environment,
         cwd=Path(__file__).parents[2],
     ) as process:
         yield FakeGpu(process)

@@ -6,17 +6,16 @@ interpreter does, and the log of the driver.
 
 import ctypes
 import json
-import os
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
-from attrs import evolve
 
+from tests.cpp_emitter.gpu_requests import FAKE_HEADERS
 from tests.cpp_emitter.moved import on_gpu
 from tests.cpp_emitter.tritons_launcher import launch_by_triton
 from wrapperir.diagnostics import DiagnosticError
@@ -26,9 +25,8 @@ from wrapperir.ir import Program
 from wrapperir.kernels import Target
 from wrapperir.testing import example_constants, example_inputs
 from wrapperir.text import parse_program
-from wrapperir_cpp.build import build_artifact, load_library
+from wrapperir_cpp import build
 from wrapperir_cpp.emitter import CppEmitter
-from wrapperir_cpp.layout import POOLS_LIBRARY
 from wrapperir_cpp.triton_kernels import RECORD
 
 
@@ -36,35 +34,37 @@ def answer(request: dict[str, Any], driver: ctypes.CDLL) -> dict[str, Any]:
     """Return what happened, by name."""
     program = parse_program(request["program"])
     emitter = CppEmitter()
-    artifact = build_artifact(
-        emitter.emit(on_gpu(program)), tuple(map(Target, request["targets"]))
-    )
-    if POOLS_LIBRARY in artifact.files and not request.get("without_pools"):
-        pools = Path(os.environ["TRITON_LIBCUDA_PATH"], POOLS_LIBRARY).read_bytes()
-        artifact = evolve(artifact, files={**artifact.files, POOLS_LIBRARY: pools})
+    with patch.object(build, "_cuda_headers", lambda: FAKE_HEADERS):
+        artifact = build.build_artifact(
+            emitter.emit(on_gpu(program)), tuple(map(Target, request["targets"]))
+        )
     driver.fake_set_capability(request.get("capability", 90))
     for kernel, milliseconds in request.get("costs", {}).items():
         driver.fake_set_cost(kernel.encode(), ctypes.c_float(milliseconds))
     constants = [example_constants(program, 0) for _ in range(2)]
-    loaded = load_library(artifact, constants[0])
+    loaded = build.load_library(artifact, constants[0])
     interpreter = Interpreter(program, constants[1])
     if request.get("beside_triton"):
         return _beside_triton(artifact, loaded, program, driver)
     driver.fake_log()
     driver.fake_count_from_zero()
     logs: list[str] = []
+    kept: list[list[Value]] = []
     before = driver.fake_live_bytes()
     try:
         for seed, stream in request["calls"]:
             driver.fake_set_stream(stream)
             driver.fake_set_captured(seed in request.get("captured", ()))
             with _settings(request.get("settings", {}).get(str(seed), {}), driver):
-                mine = loaded(_inputs(program, seed, request))
+                inputs = _inputs(program, seed, request)
+                if request.get("are_inputs_kept"):  # so each call has its own addresses
+                    kept.append(list(inputs))
+                mine = loaded(inputs)
             logs.append(driver.fake_log().decode())
             wanted = interpreter.run(_inputs(program, seed, request))
             if not request.get("is_rounded"):
-                _compare(mine, wanted)
-            _compare(tuple(constants[0].values()), tuple(constants[1].values()))
+                compare(mine, wanted)
+            compare(tuple(constants[0].values()), tuple(constants[1].values()))
         _run_threads(request.get("threads", 0), loaded, program, request)
     except RuntimeError as error:
         logs.append(driver.fake_log().decode())
@@ -117,10 +117,10 @@ def _inputs(program: Any, seed: int, request: dict[str, Any]) -> list[Value]:
     if seed in request.get("empty", ()):
         return [value[:0] if isinstance(value, torch.Tensor) else value for value in inputs]
     step = 1 if seed in request.get("misaligned", ()) else 0
-    return [_placed(value, step) for value in inputs]
+    return [placed(value, step) for value in inputs]
 
 
-def _placed(value: Value, step: int) -> Value:
+def placed(value: Value, step: int = 0) -> Value:
     """Return a copy of a tensor that begins ``step`` elements after a multiple of 512."""
     if not isinstance(value, torch.Tensor):
         return value
@@ -159,7 +159,8 @@ def _settings(settings: dict[str, Any], driver: ctypes.CDLL) -> Iterator[None]:
             setattr(backend, name, value)
 
 
-def _compare(mine: tuple[Value, ...], wanted: tuple[Value, ...]) -> None:
+def compare(mine: tuple[Value, ...], wanted: tuple[Value, ...]) -> None:
+    """Raise an error if outputs are not those that are wanted."""
     for index, (got, right) in enumerate(zip(mine, wanted, strict=True)):
         same = (
             torch.equal(got, right)
@@ -177,7 +178,7 @@ def _run_threads(count: int, loaded: Any, program: Any, request: dict[str, Any])
         try:
             wanted = Interpreter(program, {}).run(_inputs(program, seed, request))
             for _ in range(50):
-                _compare(loaded(_inputs(program, seed, request)), wanted)
+                compare(loaded(_inputs(program, seed, request)), wanted)
         except Exception as error:
             failures.append(str(error))
 

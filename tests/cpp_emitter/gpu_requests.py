@@ -13,11 +13,12 @@ from attrs import evolve
 from wrapperir.ir import Program
 from wrapperir.kernels import find_compiler
 from wrapperir.text import format_program
-from wrapperir_cpp.layout import POOLS_LIBRARY
 from wrapperir_cpp.shims import declared_shims
 
 CURRENT = 0x70
 """The stream that is PyTorch's current one."""
+FAKE_HEADERS = Path(__file__).with_name("fake_headers")
+"""CUDA's headers for ``graph_pools.so`` without a GPU, and PyTorch's that need them."""
 
 
 class FakeGpu:
@@ -63,15 +64,12 @@ def driver_environment(folder: Path) -> dict[str, str]:
     flags = ["-std=c++17", "-O1", "-fPIC", "-shared", "-Wl,-soname,libcuda.so.1"]
     operators = folder / "operators.cpp"
     operators.write_text(format_operators())
-    names = ("cuda", "graphs", "cublas")
+    names = ("cuda", "graphs", "cublas", "pools")
     fakes = (Path(__file__).with_name(f"fake_{name}.cpp") for name in names)
-    sources = [*map(str, fakes), str(operators)]
+    sources = [*map(str, fakes), str(operators), f"-I{FAKE_HEADERS}"]
     find_compiler().run(
         [*flags, *sources, "-o", str(library), "-ldl"], folder, "the driver"
     )
-    pools, source = folder / POOLS_LIBRARY, Path(__file__).with_name("fake_pools.cpp")
-    flags = ["-std=c++17", "-O1", "-fPIC", "-shared"]
-    find_compiler().run([*flags, str(source), "-o", str(pools)], folder, "the pools")
     preloaded = {"LD_PRELOAD": str(library), "TRITON_LIBCUDA_PATH": str(folder)}
     return {**os.environ, **preloaded}
 

@@ -174,8 +174,40 @@ def test_threads_replay(fake_gpu: FakeGpu) -> None:
     assert "error" not in answer, answer
 
 
-def test_without_pools_blocks_run(fake_gpu: FakeGpu) -> None:
-    program = on_streams(SUMS + "  return %out, %r\n")
-    calls = [(seed, CURRENT) for seed in range(4)]
-    logs = fake_gpu.logs(program, calls=calls, without_pools=True)
-    assert list(map(actions, logs)) == [["launch"]] * 4
+DOUBLE = """\
+program @main(%x: mutated f32[32]) {
+  %v = reinterpret %x as f32[32]
+  graph_region @double (%x, %v) {
+    body (%p: f32[32], %q: f32[32]) {
+LINES
+      return
+    }
+  }
+  free %v
+  return %x
+}
+"""
+
+
+def test_copies_never_separate_operands_that_share_memory(fake_gpu: FakeGpu) -> None:
+    lines = ["      kernel_call @triton_add(%p, %q, %q, 32)"] * 9
+    program = parse_program(kernels(ADD) + DOUBLE.replace("LINES", "\n".join(lines)))
+    assert verify(program) == ()
+    calls = [(seed, CURRENT) for seed in range(40)]
+    logs = list(map(actions, fake_gpu.logs(program, calls=calls, are_inputs_kept=True)))
+    assert logs[2] == ["replay"]
+    assert logs[-1] == ["launch"], "operands of many nodes that move often are copied"
+
+
+def test_how_much_is_written_tells_of_gaps() -> None:
+    wide = "%out = reinterpret %wide as f32[s0, 64; stride 80, 1]@cuda:0\n  %r = "
+    text = LAYER.replace("%out = allocate f32[s0, 64]", "%wide = allocate f32[s0, 80]")
+    text = text.replace("  return %out", "  free %wide\n  return %out")
+    text = text.replace("%r = ", wide).replace(
+        "%o: f32[s0, 64]", "%o: f32[s0, 64; stride 80, 1]"
+    )
+    program = parse_program(text)
+    assert verify(program) == ()
+    extent = "num::mul(num::add(num::add(1, num::mul(num::sub(c.s0, 1), 80)), 63), 4)"
+    elements = "num::mul(num::mul(4, c.s0), 64)"
+    assert f"{{c.p[wide], {extent}, {elements}}}}}" in text_of(program)

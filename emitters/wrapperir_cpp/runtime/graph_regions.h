@@ -13,11 +13,11 @@ struct RegionFact {
   int32_t recordings;  // that are kept at most
 };
 
-// A tensor that the block of a region reads or writes, and its bytes from the first element on.
+// A tensor that the block of a region reads or writes.
 struct RegionTensor {
   char* address;
-  int64_t bytes;
-  bool is_written;
+  int64_t bytes;          // from the first element to the end of the last
+  int64_t written_bytes;  // of the elements, if the block writes it; else 0
 };
 
 // Runs the block of a region with its tensors at the addresses `places`.

@@ -1,0 +1,63 @@
+// Captures of a call's work as CUDA graphs.
+#pragma once
+
+#include <memory>
+
+#include "device.h"
+#include "graph_pools.h"
+#include "recording.h"
+
+namespace wrapperir {
+
+struct GraphDeleter {
+  void operator()(void* graph) const { graph_driver()->cuGraphDestroy(graph); }
+};
+using Graph = std::unique_ptr<void, GraphDeleter>;
+
+// No other thread captures while this object lives.
+class OnlyCapture {
+ public:
+  OnlyCapture();  // throws GraphError
+  ~OnlyCapture();
+  OnlyCapture(const OnlyCapture&) = delete;
+  OnlyCapture& operator=(const OnlyCapture&) = delete;
+};
+
+// The pool of a call's stream, and its memory while this object lives.
+class HeldPool {
+ public:
+  // No other thread may capture.
+  HeldPool(const DeviceCall& call, int line);
+  ~HeldPool();
+  HeldPool(const HeldPool&) = delete;
+  HeldPool& operator=(const HeldPool&) = delete;
+
+  CapturePool& pool() const { return *pool_; }
+
+ private:
+  CapturePool* const pool_;
+};
+
+// Has what a call gives its stream 0 captured while this object lives. What it allocates then is
+// in a pool, and the call's block of memory is at `block`.
+class Capturing {
+ public:
+  Capturing(DeviceCall& call, CapturePool& pool, char* block, int line);
+  ~Capturing();
+  Capturing(const Capturing&) = delete;
+  Capturing& operator=(const Capturing&) = delete;
+
+  Graph end();
+
+ private:
+  void restore();
+
+  DeviceCall& call_;
+  CapturePool& pool_;
+  void* const stream_;
+  char* const block_;
+  void* guard_ = nullptr;
+  bool is_ended_ = false;
+};
+
+}  // namespace wrapperir
