@@ -19,7 +19,7 @@ def region_symbols(line: GraphRegionLine) -> list[str]:
 
 
 def written_tensors(program: Program, line: GraphRegionLine) -> set[str]:
-    """Return the operands of a region and the constants whose memory its block may write."""
+    """Return the operands of a region, and constants, whose memory its block may write."""
     body = line.body
     effects = LineEffects.of_program(program)
     found = find_storages(body.lines, body.results, block_entry(body), effects)
@@ -30,4 +30,4 @@ def written_tensors(program: Program, line: GraphRegionLine) -> set[str]:
         for storage in found.of_name.get(parameter.name, ())
         if any(use.writes for use in storage.uses)
     }
-    return written.union(constant.name for constant in program.constants if constant.mutated)
+    return written | {constant.name for constant in program.constants if constant.mutated}

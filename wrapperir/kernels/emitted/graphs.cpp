@@ -154,8 +154,7 @@ PyObject* replay(Entry& entry, std::vector<uint64_t>& addresses, void* stream) {
   Recording& recording = *entry.recording;
   try {
     for (size_t i = 0; i < addresses.size(); ++i)
-      if (!entry.places[i].is_copied && addresses[i] != recording.address(i))
-        recording.move(i, addresses[i]);
+      if (!entry.places[i].is_copied) recording.move(i, addresses[i]);
     for (const size_t i : entry.copied)
       copy(entry.places[i].address, addresses[i], entry.places[i].bytes, stream);
     recording.launch(stream);

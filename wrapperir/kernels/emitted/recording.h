@@ -184,8 +184,8 @@ class Recording {
 
   // Have the next launch find an operand at another address.
   void move(size_t operand, uint64_t address) {
-    if (sites_[operand].empty()) return;
     const uint64_t distance = address - addresses_[operand];
+    if (!distance || sites_[operand].empty()) return;
     for (const Site& site : sites_[operand]) nodes_[site.node].words[site.word] += distance;
     addresses_[operand] = address;
   }
@@ -195,7 +195,7 @@ class Recording {
   void launch(void* stream) {
     constexpr size_t most_instances = 3;
     size_t chosen = 0;
-    while (chosen < instances_.size() && instances_[chosen].addresses != addresses_) ++chosen;
+    while (chosen < instances_.size() && !has_operands(instances_[chosen])) ++chosen;
     if (chosen == instances_.size()) {
       if (chosen < most_instances) instances_.push_back({instantiate(), recorded_});
       chosen = instances_.size() - 1;
@@ -215,7 +215,12 @@ class Recording {
   struct Instance {
     void* handle;
     std::vector<uint64_t> addresses;
+    bool is_known = true;  // whether it has these addresses
   };
+
+  bool has_operands(const Instance& instance) const {
+    return instance.is_known && instance.addresses == addresses_;
+  }
 
   void* instantiate() const {
     void* handle = nullptr;
@@ -225,20 +230,21 @@ class Recording {
   }
 
   void set_operands(Instance& instance) {
-    // An instance that the driver fails to change has no addresses: it is changed as a whole.
-    const std::vector<uint64_t> had = std::exchange(instance.addresses, {});
-    std::vector<uint32_t> stale;
+    // An instance that the driver fails to change is changed as a whole the next time.
+    const bool is_known = std::exchange(instance.is_known, false);
+    stale_.clear();
     for (size_t i = 0; i < addresses_.size(); ++i) {
-      if (!had.empty() && had[i] == addresses_[i]) continue;
+      if (is_known && instance.addresses[i] == addresses_[i]) continue;
       for (const Site& site : sites_[i]) {
-        if (!is_marked_[site.node]) stale.push_back(site.node);
+        if (!is_marked_[site.node]) stale_.push_back(site.node);
         is_marked_[site.node] = true;
       }
       changes_[i] += nodes_of_[i];
     }
-    for (const uint32_t node : stale) is_marked_[node] = false;
-    for (const uint32_t node : stale) set(instance.handle, nodes_[node]);
+    for (const uint32_t node : stale_) is_marked_[node] = false;
+    for (const uint32_t node : stale_) set(instance.handle, nodes_[node]);
     instance.addresses = addresses_;
+    instance.is_known = true;
   }
 
   std::vector<GraphNode> read(void* graph) const {
@@ -416,6 +422,7 @@ class Recording {
   void* graph_;
   std::vector<GraphNode> nodes_;  // as the operands' addresses are now
   std::vector<bool> is_marked_;
+  std::vector<uint32_t> stale_;  // the nodes of a change; it keeps its memory
   std::vector<std::vector<Site>> sites_;  // by operand, ordered by node
   std::vector<size_t> nodes_of_;
   std::vector<uint64_t> changes_;
