@@ -140,3 +140,35 @@ def test_a_program_of_the_second_gpu() -> None:
     for size in (8, 8, 16, 8, 16, 16):
         inputs = given(size, 1)
         same(call(list(inputs)), wanted(*inputs))
+
+
+MIDDLE = """\
+wrapperir 1
+
+program @NAME(%x: f32[4194304]@cuda:0) {
+  %out = allocate f32[4194304]@cuda:0
+  graph_region @squares (%x, %out) @cuda:0 {
+    body (%p: f32[4194304]@cuda:0, %o: f32[4194304]@cuda:0) {
+      %t = allocate f32[4194304]@cuda:0
+      extern_kernel aten.mul.out(%p, %p, out = %t) writes(%t) @cuda:0
+      extern_kernel aten.add.out(%t, %p, alpha = 1, out = %o) writes(%o) @cuda:0
+      free %t
+      return
+    }
+  }
+  return %out
+}
+"""
+
+
+def test_libraries_share_the_memory_of_captures() -> None:
+    x = torch.randn(4194304, device="cuda")
+    calls = [loaded(MIDDLE.replace("NAME", name)) for name in ("first", "second")]
+    reserved: list[int] = []
+    for call in calls:
+        for _ in range(4):
+            same(call([x]), (x * x + x,))
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+        reserved.append(torch.cuda.memory_reserved())
+    assert reserved[0] == reserved[1]
