@@ -211,3 +211,43 @@ def test_how_much_is_written_tells_of_gaps() -> None:
     extent = "num::mul(num::add(num::add(1, num::mul(num::sub(c.s0, 1), 80)), 63), 4)"
     elements = "num::mul(num::mul(4, c.s0), 64)"
     assert f"{{c.p[wide], {extent}, {elements}}}}}" in text_of(program)
+
+
+NESTED = """
+program @main(%x: f32[s0], %y: f32[s0]) {
+  symbol s0: int 1..32 = size(%x, 0)
+  %r = conditional s0 > 3 (%x, %y) : f32[s0] {
+    true (%a: f32[s0], %b: f32[s0]) {
+      %o = allocate f32[s0]
+      graph_region @many (%a, %b, %o) {
+        body (%p: f32[s0], %q: f32[s0], %t: f32[s0]) {
+          kernel_call @triton_add(%p, %q, %t, s0)
+          return
+        }
+      }
+      return %o
+    }
+    false (%c: f32[s0], %d: f32[s0]) {
+      %g = graph_region @few (%c, %d) : f32[s0] {
+        body (%e: f32[s0], %f: f32[s0]) {
+          %u = allocate f32[s0]
+          kernel_call @triton_add(%e, %f, %u, s0)
+          return %u
+        }
+      }
+      return %g
+    }
+  }
+  return %r
+}
+"""
+
+
+def test_regions_of_nested_blocks_replay(fake_gpu: FakeGpu) -> None:
+    program = parse_program(kernels(ADD) + NESTED)
+    assert verify(program) == ()
+    sizes = [example_symbols_of(program, seed) for seed in range(12)]
+    assert {size > 3 for size in sizes} == {True, False}
+    calls = [(seed, CURRENT) for seed in range(12) for _ in range(3)]
+    logs = [actions(log) for log in fake_gpu.logs(program, calls=calls)]
+    assert all(found == ["replay"] for found in logs[2::3])
