@@ -17,8 +17,11 @@ from wrapperir.passes.capture_survey import Survey, is_returnable
 MOST_MEMORY = 1.03
 """The peak that regions may have, as a multiple of the program's peak without them."""
 
-FREE_BYTES = 2 << 20
-"""Bytes on top of the peak that do not count: allocators take no less from a device."""
+FREE_BYTES = 16 << 20
+"""Bytes on top of the peak that do not count: PyTorch takes 20 MiB from a device at a time.
+
+Between two replays the device waits some microseconds, so a cut for less does not pay.
+"""
 
 MOST_PARTS = 8
 """Regions that a run is cut into; for fewer, a higher peak is accepted."""
