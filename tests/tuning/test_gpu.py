@@ -31,6 +31,7 @@ from wrapperir.ir import (
 )
 from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.tuning.choice_cache import ChoiceCache, fresh_choice_cache
+from wrapperir.tuning.kernel_times import FLUSHED_BYTES, Clock
 from wrapperir.tuning.measure import Times
 from wrapperir.tuning.tune import tune_program
 
@@ -40,6 +41,19 @@ pytestmark = [
 ]
 
 GPU = Device("cuda", 0)
+
+
+def test_a_clock_leaves_no_memory_reserved() -> None:
+    torch.cuda.empty_cache()
+    reserved = torch.cuda.memory_reserved()
+    clock = Clock(torch.device("cuda", 0))
+    assert torch.cuda.memory_reserved() - reserved >= FLUSHED_BYTES
+    del clock
+    kept = torch.empty(FLUSHED_BYTES // 8, dtype=torch.uint8, device="cuda")
+    torch.cuda.empty_cache()
+    assert torch.cuda.memory_reserved() - reserved < FLUSHED_BYTES // 2
+    del kept
+
 
 _DOUBLE = """\
 import triton
