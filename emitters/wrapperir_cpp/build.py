@@ -226,7 +226,8 @@ def _build_objects(compiler: Compiler, files: Mapping[str, str | bytes]) -> dict
     cuda_headers = _cuda_headers() if POOLS_SOURCE in sources else None
     if cuda_headers is None and POOLS_SOURCE in sources:
         del sources[POOLS_SOURCE]
-        logger.warning("graph regions run their blocks: CUDA's headers are not installed")
+        message = "graph regions are not recorded: CUDA's headers of Triton are missing"
+        logging.getLogger("wrapperir.graphs").warning(message)
 
     def build(path: str) -> Path:
         flags = _BRIDGE_FLAGS if path in _BESIDE else _HOST_FLAGS

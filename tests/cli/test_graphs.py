@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import wrapperir
 from tests.cli.files import invoke
 from wrapperir.text import parse_program
 
@@ -78,6 +79,9 @@ def test_compile_captures_graphs(folder: Path) -> None:
     text = (folder / "out" / "program.wir").read_text()
     assert "graph_region @graph0" in text
     parse_program(text)
+    needed = {"graphs.py", "graphs.cpp", "graph_captures.py", "recording.h", "tensors.h"}
+    assert needed <= {path.name for path in (folder / "out" / "python").iterdir()}
+    assert callable(wrapperir.load(folder / "out"))
     result = invoke("compile", "--graphs", "--pass", "insert_frees", "chain.wir", "-o", "b")
     assert "graph_region @graph0" in (folder / "b" / "program.wir").read_text()
     assert invoke("graphs", "out").stdout.startswith("@main: 1 graph region")

@@ -117,9 +117,11 @@ def test_libraries_of_a_process_share_a_pool(
 
 
 def test_without_cuda_s_headers_blocks_run(
-    tmp_path: Path, fake_environment: dict[str, str]
+    tmp_path: Path, fake_environment: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     plain = compiled(tmp_path, "plain", headers=None)
+    (said,) = (record for record in caplog.records if record.name == "wrapperir.graphs")
+    assert "graph regions are not recorded: CUDA's headers" in said.message
     assert not (plain / "cpp" / POOLS_LIBRARY).exists()
     assert run(fake_environment, plain) == ([["launch"]] * 6, [0, 0])
 
