@@ -535,3 +535,29 @@ def test_workspaces_of_the_program_are_allocated_outside() -> None:
     assert region.operands == (BufferRef("x"), BufferRef("kept"))
     assert found.lines[0] == program.lines[0]
     assert "workspace(zero_on_call)" in format_program(found).partition("graph_region")[2]
+
+
+REUSED = """wrapperir 1
+
+program @main(%x: f32[8, 8]@cuda, %m: donated f32[64]@cuda) {
+  assert_size_stride %m (64) (1) "input"
+  %a = extern_kernel aten.sin.default(%x) @cuda : f32[8, 8]@cuda
+  %b = extern_kernel aten.cos.default(%a) @cuda : f32[8, 8]@cuda
+  free %a
+  %r = reuse %m as f32[8, 8]@cuda
+  extern_kernel aten.uniform_.default(%r) writes(%r) @cuda
+  %c = extern_kernel aten.exp.default(%b) @cuda : f32[8, 8]@cuda
+  free %b
+  free %x
+  return %c, %r
+}
+"""
+
+
+def test_an_assert_of_memory_that_a_moved_line_uses_moves_too() -> None:
+    program = parse_program(REUSED)
+    assert verify(program) == ()
+    found = captured(program)
+    (region,) = regions(found.program)
+    assert count_calls(region) == 3
+    assert verify(found.program) == ()

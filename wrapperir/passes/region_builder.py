@@ -133,11 +133,16 @@ class _RegionBuilder:
             self._check(index, line, effects)
 
     def _is_needed(self, index: int, effects: Effects) -> bool:
-        """Say whether a line names memory that a later line uses before the region."""
-        if effects.launches or not effects.definitions:
+        """Say whether a line names or checks memory that a moved line uses later.
+
+        A line that names it may drop another name, which a check in the region would use.
+        """
+        if effects.launches:
             return False
-        root = self.survey.root(effects.definitions[0].name)
-        return index < self.needed.get(root, -1)
+        names = [made.name for made in effects.definitions]
+        if not names and effects.drops is None:
+            names += effects.uses
+        return any(index < self.needed.get(self.survey.root(name), -1) for name in names)
 
     def _launch(self, line: wir.BodyLine, effects: Effects) -> None:
         for made in effects.definitions:
