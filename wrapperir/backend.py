@@ -182,10 +182,11 @@ def compile_lowered(lowered: "Lowered", options: BackendOptions, role: str) -> "
 def passes_to_run(
     named: tuple[str, ...] | None, emitter: Emitter, *, graphs: bool
 ) -> tuple[str, ...]:
-    """Return the passes that are named, by default those that plan memory.
+    """Return the passes that are named, by default ``tile_products`` and the memory passes.
 
-    With ``graphs`` they capture graphs, if they do not do so already.  An emitter without
-    graph regions is given none, and a warning is logged.
+    The first is left out where an emitter or a GPU cannot run its kernel.  With ``graphs``
+    they capture graphs, if they do not do so already.  An emitter without graph regions is
+    given none, and a warning is logged.
     """
     from wrapperir.ir import GraphRegionLine
     from wrapperir.passes import memory_passes
@@ -194,8 +195,22 @@ def passes_to_run(
         _logger.warning("the %s emitter has no graph regions", emitter.name)
         graphs = False
     if named is None:
-        return memory_passes(emitter.support.lines, graphs=graphs)
+        planned = memory_passes(emitter.support.lines, graphs=graphs)
+        return ("tile_products", *planned) if _can_tile_products(emitter) else planned
     return ("capture_graphs", *named) if graphs and "capture_graphs" not in named else named
+
+
+def _can_tile_products(emitter: Emitter) -> bool:
+    from wrapperir.ir import Language
+    from wrapperir.kernels import present_targets
+
+    least = 80  # earlier ones have no bf16, and less shared memory
+    targets = present_targets()
+    return (
+        Language.TRITON in emitter.support.languages
+        and bool(targets)
+        and all(target.capability >= least for target in targets)
+    )
 
 
 def dump_folder(root: Path, role: str) -> Path:

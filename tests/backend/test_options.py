@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.fx import GraphModule
 
+from wrapperir import kernels
 from wrapperir.backend import (
     OPTIONS,
     compile_lowered,
@@ -23,10 +24,16 @@ from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import Value
 from wrapperir.emit.pipeline import find_emitter
 from wrapperir.frontend import Lowered
-from wrapperir.ir import GraphRegionLine, Program
+from wrapperir.ir import GraphRegionLine, Language, Program
 from wrapperir.passes import MEMORY_PASSES
 from wrapperir.text import parse_program
 from wrapperir_python.emitter import PythonEmitter
+
+
+@pytest.fixture(autouse=True)
+def without_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide this machine's GPUs, for which there is a pass more."""
+    monkeypatch.setattr(kernels, "present_targets", tuple)
 
 
 def test_defaults() -> None:
@@ -118,6 +125,28 @@ def test_graphs_are_captured_before_memory_is_planned() -> None:
     named = ("insert_frees", "capture_graphs")
     assert passes_to_run(named, emitter, graphs=True) == named
     assert passes_to_run(named, emitter, graphs=False) == named
+    assert passes_to_run(None, emitter, graphs=False) == MEMORY_PASSES
+
+
+@pytest.mark.parametrize(
+    ("names", "tiles"),
+    [
+        ((), False),
+        (("sm_90", "sm_80"), True),
+        (("sm_90", "sm_75"), False),
+        (("gfx942",), False),
+    ],
+)
+def test_products_are_tiled_for_gpus_that_can(
+    names: tuple[str, ...], tiles: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    targets = tuple(map(kernels.Target, names))
+    monkeypatch.setattr(kernels, "present_targets", lambda: targets)
+    emitter = PythonEmitter()
+    expected = ("tile_products", *MEMORY_PASSES) if tiles else MEMORY_PASSES
+    assert passes_to_run(None, emitter, graphs=False) == expected
+    assert passes_to_run(("free_early",), emitter, graphs=False) == ("free_early",)
+    emitter.support = evolve(emitter.support, languages=frozenset({Language.CPP}))
     assert passes_to_run(None, emitter, graphs=False) == MEMORY_PASSES
 
 
