@@ -5,6 +5,7 @@ interpreter does, and the log of the driver.
 """
 
 import ctypes
+import gc
 import json
 import sys
 import threading
@@ -55,11 +56,20 @@ def answer(request: dict[str, Any], driver: ctypes.CDLL) -> dict[str, Any]:
         for seed, stream in request["calls"]:
             driver.fake_set_stream(stream)
             driver.fake_set_captured(seed in request.get("captured", ()))
-            with _settings(request.get("settings", {}).get(str(seed), {}), driver):
-                inputs = _inputs(program, seed, request)
-                if request.get("are_inputs_kept"):  # so each call has its own addresses
-                    kept.append(list(inputs))
-                mine = loaded(inputs)
+            failing = request.get("failing", {}).get(str(seed))
+            if failing is not None:
+                driver.fake_fail_graphs(failing.encode(), 0, 1)
+            inputs = _inputs(program, seed, request)
+            if request.get("are_inputs_kept"):  # so each call has its own addresses
+                kept.append(list(inputs))
+            try:
+                with _settings(request.get("settings", {}).get(str(seed), {}), driver):
+                    mine = loaded(inputs)
+            except RuntimeError as error:
+                if failing is None:
+                    raise
+                logs.append(f"failed {error}")
+                continue
             logs.append(driver.fake_log().decode())
             wanted = interpreter.run(_inputs(program, seed, request))
             if not request.get("is_rounded"):
@@ -70,7 +80,10 @@ def answer(request: dict[str, Any], driver: ctypes.CDLL) -> dict[str, Any]:
         logs.append(driver.fake_log().decode())
         left = driver.fake_live_bytes() - before
         return {"logs": logs, "error": str(error), "left": left}
-    return {"logs": logs, "left": driver.fake_live_bytes() - before}
+    left = driver.fake_live_bytes() - before
+    del loaded
+    gc.collect()
+    return {"logs": logs, "left": left, "graphs": driver.fake_live_graphs()}
 
 
 _SIZES = {

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 import torch
 
 from tests.cpp_emitter.gpu_requests import CURRENT, FakeGpu
@@ -67,7 +68,7 @@ def test_regions_that_are_not_recorded_are_opened() -> None:
 
 def actions(log: list[str]) -> list[str]:
     """Return what a call does to graphs."""
-    kinds = {"begin": "capture", "replay": "replay", "launch": "launch"}
+    kinds = {word: word for word in ("replay", "launch", "failed")} | {"begin": "capture"}
     found = [kinds[line.split()[0]] for line in log if line.split()[0] in kinds]
     return [kind for i, kind in enumerate(found) if i == 0 or found[i - 1] != kind]
 
@@ -251,3 +252,33 @@ def test_regions_of_nested_blocks_replay(fake_gpu: FakeGpu) -> None:
     calls = [(seed, CURRENT) for seed in range(12) for _ in range(3)]
     logs = [actions(log) for log in fake_gpu.logs(program, calls=calls)]
     assert all(found == ["replay"] for found in logs[2::3])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("cuStreamBeginCapture_v2", "cuStreamEndCapture", "cuGraphGetNodes"),
+        *("cuGraphNodeGetType", "cuGraphInstantiateWithFlags"),
+    ],
+)
+def test_a_recording_that_fails_leaves_nothing(fake_gpu: FakeGpu, name: str) -> None:
+    program = on_streams(SUMS + "  return %out, %r\n")
+    calls = [(seed, CURRENT) for seed in range(4)]
+    answer = fake_gpu.ask(program, calls=calls, failing={"1": name})
+    assert "error" not in answer, answer
+    logs = [actions(log.splitlines())[-1] for log in answer["logs"]]
+    assert logs == ["launch"] * 4
+    assert answer["graphs"] == 0
+
+
+@pytest.mark.parametrize("name", ["cuGraphLaunch", "cuGraphExecKernelNodeSetParams_v2"])
+def test_a_call_whose_replay_fails_says_so(fake_gpu: FakeGpu, name: str) -> None:
+    program = on_streams(SUMS + "  return %out, %r\n")
+    calls = [(seed, CURRENT) for seed in range(12)]
+    answer = fake_gpu.ask(program, calls=calls, are_inputs_kept=True, failing={"7": name})
+    assert "error" not in answer, answer
+    logs = [actions(log.splitlines())[-1] for log in answer["logs"]]
+    assert logs == ["launch", *["replay"] * 6, "failed", *["replay"] * 4]
+    assert "graph_region @sums" in answer["logs"][7]
+    assert "failed: CUDA_ERROR_INVALID_VALUE" in answer["logs"][7]
+    assert answer["graphs"] == 0
