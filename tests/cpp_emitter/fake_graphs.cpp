@@ -77,6 +77,7 @@ struct Node {
   void* extra[5] = {};
   CopyNode copied{};
   FillNode filled{};
+  std::set<Node*> needed;  // the nodes that must have run
 
   // Keep copies of a launch's arguments; false if they do not fit its function.
   bool take(const KernelNode& given) {
@@ -184,7 +185,9 @@ int give(Node&& node, void* stream) {
     return 0;
   }
   node.graph = found->second;
-  found->second->nodes.push_back(std::make_unique<Node>(std::move(node)));
+  auto& nodes = found->second->nodes;
+  if (!nodes.empty()) node.needed = {nodes.back().get()};
+  nodes.push_back(std::make_unique<Node>(std::move(node)));
   return 0;
 }
 
@@ -193,6 +196,23 @@ Node* node_of(void* handle) {
     for (const auto& node : graph->nodes)
       if (node.get() == handle) return node.get();
   return nullptr;
+}
+
+// Nodes in an order that they need, each as early as it can be, the last ones first: what has
+// no reason to wait does not.
+std::vector<Node*> ordered(Graph& graph) {
+  std::vector<Node*> done, left;
+  for (const auto& node : graph.nodes) left.push_back(node.get());
+  while (!left.empty()) {
+    const auto ready = std::find_if(left.rbegin(), left.rend(), [&](Node* node) {
+      return std::none_of(node->needed.begin(), node->needed.end(), [&](Node* needed) {
+        return std::find(left.begin(), left.end(), needed) != left.end();
+      });
+    });
+    done.push_back(*ready);
+    left.erase(std::next(ready).base());
+  }
+  return done;
 }
 
 // The node of an instance that is changed; null if its graph is gone.
@@ -377,12 +397,38 @@ EXPORT int cuKernelGetParamInfo(void* handle, size_t index, size_t* offset, size
   if (function && !function->is_kernel) return invalid_handle;
   return parameter_of(function, index, offset, bytes);
 }
+EXPORT int cuGraphNodeGetDependencies(void* handle, void** needed, size_t* count) {
+  BEGIN Node* node = node_of(handle);
+  if (!node) return invalid_handle;
+  size_t i = 0;
+  for (Node* each : node->needed)
+    if (i < *count) needed[i++] = each;
+  *count = i;
+  return 0;
+}
+EXPORT int cuGraphAddDependencies(
+    void* graph, void* const* from, void* const* to, size_t count) {
+  BEGIN if (!graphs.count(static_cast<Graph*>(graph))) return invalid_handle;
+  for (size_t i = 0; i < count; ++i)
+    if (!node_of(from[i]) || !node_of(to[i]) ||
+        !node_of(to[i])->needed.insert(node_of(from[i])).second)
+      return invalid_value;
+  return 0;
+}
+EXPORT int cuGraphRemoveDependencies(
+    void* graph, void* const* from, void* const* to, size_t count) {
+  BEGIN if (!graphs.count(static_cast<Graph*>(graph))) return invalid_handle;
+  for (size_t i = 0; i < count; ++i)
+    if (!node_of(to[i]) || !node_of(to[i])->needed.erase(node_of(from[i])))
+      return invalid_value;
+  return 0;
+}
 EXPORT int cuGraphInstantiateWithFlags(void** exec, void* graph, unsigned long long) {
   BEGIN if (!graphs.count(static_cast<Graph*>(graph))) return invalid_handle;
   auto* made = new Exec{made_execs++, {}, {}};
-  for (const auto& node : static_cast<Graph*>(graph)->nodes) {
-    made->nodes.emplace(node.get(), *node);
-    made->order.push_back(node.get());
+  for (Node* node : ordered(*static_cast<Graph*>(graph))) {
+    made->nodes.emplace(node, *node);
+    made->order.push_back(node);
   }
   execs.insert(made);
   *exec = made;
@@ -434,6 +480,15 @@ EXPORT int cuGraphDestroy(void* graph) {
   BEGIN if (!graphs.erase(static_cast<Graph*>(graph))) return invalid_handle;
   delete static_cast<Graph*>(graph);
   return 0;
+}
+// How many nodes of the last replay had to wait for another one of a type.
+EXPORT int fake_waits(int type) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  int found = 0;
+  for (Graph* graph : graphs)
+    for (const auto& node : graph->nodes)
+      for (Node* needed : node->needed) found += node->type == type && needed->type == type;
+  return found;
 }
 EXPORT const char* fake_graph_text(void* graph) {
   static std::string shown;

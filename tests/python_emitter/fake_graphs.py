@@ -64,6 +64,39 @@ def check_operands_and_results_move() -> None:
         assert log == [f"exec{number % 3}" for number in range(39)], log
 
 
+def six(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Return six sums, each of the one before."""
+    found = [x]
+    for _ in range(6):
+        found.append(fresh())
+        add(found[-2], y, found[-1])
+    return tuple(found[1:])
+
+
+@nothing_lives_after()
+def check_results_are_copied_in_four_branches() -> None:
+    copy, waits = 1, driver().fake_waits
+    names = ("", "NodeGetDependencies", "AddDependencies", "RemoveDependencies")
+    for name in names:
+        for after in (0, 2):
+            before = waits(copy)
+            if name:
+                driver().fake_fail_graphs(f"cuGraph{name}".encode(), after, 1)
+            with said():
+                run = region(six, 2)
+                for _ in range(8):
+                    x, y = floats(16), floats(16)
+                    for number, found in enumerate(run(x, y), 1):
+                        torch.testing.assert_close(found, x + number * y)
+            assert run.count() == 1
+            if name:
+                assert waits(copy) - before >= 2
+            else:  # the fifth waits for the first, and the last for the second
+                assert waits(copy) - before == 2
+            del run
+            gc.collect()
+
+
 @nothing_lives_after()
 def check_views_may_begin_in_the_middle() -> None:
     with said():

@@ -108,7 +108,7 @@ class Recorder {
       made_->recording.reset();  // before its graph
       made_->graph = std::move(first);
       made_->recording = std::make_unique<Recording>(
-          made_->graph.get(), again.get(), moved.get(), operands);
+          made_->graph.get(), again.get(), moved.get(), operands, targets_.size());
       if (made_->recording->is_movable()) break;
     }
   }

@@ -329,7 +329,9 @@ PyObject* add(PyObject* self, PyObject* given) {
     for (size_t i = static_cast<size_t>(region.tensors); i < entry.places.size(); ++i)
       are_results_copied = are_results_copied && entry.places[i].is_copied;
     entry.recording =
-        std::make_unique<Recording>(captured[0], captured[1], captured[2], read);
+        std::make_unique<Recording>(
+            captured[0], captured[1], captured[2], read,
+            read.size() - static_cast<size_t>(region.tensors));
   } catch (const GraphError& error) {
     return fail(error);
   } catch (const std::exception& error) {

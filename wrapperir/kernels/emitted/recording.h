@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -61,6 +62,9 @@ static_assert(sizeof(KernelNode) == 72 && sizeof(CopyNode) == 200 && sizeof(Fill
   F(cuGraphMemsetNodeGetParams, void*, FillNode*) \
   F(cuFuncGetParamInfo, void*, size_t, size_t*, size_t*) \
   F(cuKernelGetParamInfo, void*, size_t, size_t*, size_t*) \
+  F(cuGraphNodeGetDependencies, void*, void**, size_t*) \
+  F(cuGraphAddDependencies, void*, void* const*, void* const*, size_t) \
+  F(cuGraphRemoveDependencies, void*, void* const*, void* const*, size_t) \
   F(cuGraphInstantiateWithFlags, void**, void*, unsigned long long) \
   F(cuGraphExecKernelNodeSetParams_v2, void*, void*, const KernelNode*) \
   F(cuGraphExecMemcpyNodeSetParams, void*, void*, const CopyNode*, void*) \
@@ -151,9 +155,11 @@ struct Operand {
 class Recording {
  public:
   // `graph` must outlive this object.  `again` and `displaced` are captures of the same work, the
-  // latter with each operand at its displaced address.
+  // latter with each operand at its displaced address.  The last operands are targets: the work
+  // ends with copies of `results` to them.
   Recording(
-      void* graph, void* again, void* displaced, const std::vector<Operand>& operands)
+      void* graph, void* again, void* displaced, const std::vector<Operand>& operands,
+      size_t results)
       : driver_(*graph_driver()),
         graph_(graph),
         sites_(operands.size()),
@@ -165,6 +171,7 @@ class Recording {
     addresses_ = recorded_;
     compare(read(again), read(displaced), operands);
     check_graph(driver_.cuCtxGetCurrent(&context_), "asking for the context");
+    spread_copies(results);
     instances_.push_back({instantiate(), addresses_});
   }
   ~Recording() {
@@ -220,6 +227,34 @@ class Recording {
 
   bool has_operands(const Instance& instance) const {
     return instance.is_known && instance.addresses == addresses_;
+  }
+
+  // Have the copies of results at the end wait for the work before them and not for each other,
+  // in a few branches.  Where the driver refuses, the order stays as it is.
+  void spread_copies(size_t results) const {
+    constexpr size_t branches = 4;
+    const std::unordered_set<uint64_t> targets(
+        recorded_.end() - static_cast<ptrdiff_t>(results), recorded_.end());
+    size_t first = nodes_.size();
+    while (first && nodes_[first - 1].type == GraphNode::copy &&
+           targets.count(nodes_[first - 1].words[1]))
+      --first;
+    void* before = nullptr;
+    for (size_t i = first; i < nodes_.size(); ++i) {
+      void* const handle = nodes_[i].handle;
+      void* needed[2] = {};
+      size_t count = 2;
+      if (driver_.cuGraphNodeGetDependencies(handle, needed, &count) || count > 1) return;
+      if (i == first) {
+        before = needed[0];
+        continue;
+      }
+      if (needed[0] != nodes_[i - 1].handle) return;
+      void* const earlier = i < first + branches ? before : nodes_[i - branches].handle;
+      // First added, then removed: there is an order even if the second fails.
+      if (earlier && driver_.cuGraphAddDependencies(graph_, &earlier, &handle, 1)) return;
+      if (driver_.cuGraphRemoveDependencies(graph_, needed, &handle, 1)) return;
+    }
   }
 
   void* instantiate() const {
