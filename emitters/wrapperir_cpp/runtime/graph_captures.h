@@ -23,7 +23,7 @@ class OnlyCapture {
   OnlyCapture& operator=(const OnlyCapture&) = delete;
 };
 
-// The pool of a call's stream, and its memory while this object lives.
+// Holds the pool of a call's stream, which keeps its memory while this object lives.
 class HeldPool {
  public:
   // No other thread may capture.
@@ -38,8 +38,8 @@ class HeldPool {
   CapturePool* const pool_;
 };
 
-// Has what a call gives its stream 0 captured while this object lives. What it allocates then is
-// in a pool, and the call's block of memory is at `block`.
+// Captures what a call gives its stream 0 while this object lives. Its allocations are in a pool
+// then, and its block of memory is at `block`.
 class Capturing {
  public:
   Capturing(DeviceCall& call, CapturePool& pool, char* block, int line);
