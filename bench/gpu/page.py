@@ -44,7 +44,8 @@ DETAILS = """
 ## Each workload
 
 - *least* and *median*: microseconds of a call with inputs in place; *moved*: the least with
-  inputs that move; *ratio*: of *least* to Inductor's.
+  inputs that move; *waited*: the least if the host waits for the GPU after each call;
+  *ratio*: of *least* to Inductor's.
 - *cold* and *warm*: seconds from the first call to the end of the third, with empty caches
   and, in a new process, with the caches that were left. Cold includes what is built once a
   machine. {jobs} processes ran at once, so these seconds compare contenders, no more.
@@ -159,6 +160,7 @@ def _workload_table(figures: Figures, workload: Workload) -> str:
                 _format(least, 1),
                 _format(figure("in_place_median"), 1),
                 _format(figure("moved"), 1),
+                _format(figure("waited"), 1),
                 _format(None if least is None or not base else least / base, 2),
                 _format(figure("cold"), 1),
                 _format(figure("warm"), 1),
@@ -166,7 +168,17 @@ def _workload_table(figures: Figures, workload: Workload) -> str:
                 _format(figure("reserved"), 1),
             ]
         )
-    units = ["least", "median", "moved", "ratio", "cold", "warm", "allocated", "reserved"]
+    units = [
+        "least",
+        "median",
+        "moved",
+        "waited",
+        "ratio",
+        "cold",
+        "warm",
+        "allocated",
+        "reserved",
+    ]
     return f"\n### {workload.title}\n" + _table([workload.name, *units], rows)
 
 

@@ -40,7 +40,7 @@ PAGE = ROOT / "docs" / "results" / "gpu-speed.md"
 LIMIT = 240
 """Seconds that a process may take; twice as many if all contenders compile in it."""
 GROUP = 4
-"""Workloads that are compiled before they are timed, one after the other."""
+"""Workloads that are built before they are timed, one after the other."""
 MEMORY_OF_A_PROCESS = 10 * 2**30
 CORES_OF_A_PROCESS = 2
 
@@ -55,11 +55,16 @@ class Run:
     jobs: int
     begun: float = field(factory=time.monotonic)
 
+    @property
+    def seconds(self) -> float:
+        """The seconds since the run began."""
+        return time.monotonic() - self.begun
+
     def add(self, record: Record, progress: str) -> None:
         """Keep a record, write the page, and say what was done."""
         self.results.add(record)
         PAGE.write_text(page_text(Figures(self.results.read())))
-        click.echo(f"[{time.monotonic() - self.begun:4.0f} s] {progress}")
+        click.echo(f"[{self.seconds:4.0f} s] {progress}")
 
     def caches(self, name: str) -> dict[str, str]:
         """Return the environment of a process with caches of that name."""
@@ -185,10 +190,14 @@ def measure_calls(run: Run, workloads: Sequence[Workload]) -> None:
     timers = [_killed_late(process, 2 * LIMIT) for _, process in processes]
     ready = []
     for workload, process in processes:
-        first = next(_lines(process), {})
+        first: Mapping[str, object] = {}
+        for first in _lines(process):
+            if "compiled" not in first:
+                break
+            name, seconds = f"{workload.name}/{first['compiled']}", first["seconds"]
+            click.echo(f"[{run.seconds:4.0f} s] {name}: compiled in {seconds:.1f} s")
         if "ready" in first:
             ready.append((workload, process))
-            click.echo(f"{workload.name}: compiled")
         else:
             run.add(*_skipped(workload, first.get("skipped") or _ended(process)))
     for workload, process in ready:
@@ -226,7 +235,10 @@ def _calls_record(workload: str, line: Mapping[str, object]) -> tuple[Record, st
             record[key] = value
     if "skipped" in record:
         return record, f"{name}: skipped: {record['skipped']}"
-    return record, f"{name}: {record['in_place']:.1f} µs, moved {record['moved']:.1f} µs"
+    kinds = "in_place", "moved", "waited"
+    return record, f"{name}: " + ", ".join(
+        f"{kind} {record[kind]:.1f} µs" for kind in kinds
+    )
 
 
 def measure_sections(run: Run, modules: Sequence[str]) -> None:
@@ -299,7 +311,7 @@ def main(names: tuple[str, ...], resume: bool, rounds: int, build: bool) -> None
         for name, text in facts.items():
             run.add({"name": name, "text": text}, f"{name}: {text}")
         able = [workload for workload in chosen if not _unable(run, workload)]
-        size = min(GROUP, run.jobs)
+        size = min(GROUP, run.jobs) if build else run.jobs
         for start in range(0, len(able), size):
             group = able[start : start + size]
             if build:

@@ -1,10 +1,11 @@
 """Times of a call of one workload: its contenders take turns in this process.
 
 Each contender is compared with eager before it is timed.  The process prints JSON objects,
-one a line: ``{"ready": true}`` once everything is compiled, and after a line on its
-standard input, a record for each contender.  Times are microseconds of a call, the GPU's
-work included, with inputs that stay where they are and with inputs at other addresses in
-each call (``moved``).
+one a line: one for each contender that is compiled, ``{"ready": true}`` after the last, and
+after a line on its standard input, a record for each contender.  Times are microseconds of
+a call, the GPU's work included: of calls in a row with inputs that stay where they are
+(``in_place``), and with inputs at other addresses in each call (``moved``); and of calls
+after each of which the host waits for the GPU (``waited``).
 
     python -m bench.gpu.turns WORKLOAD ROUNDS
 """
@@ -15,7 +16,7 @@ import statistics
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import torch
@@ -27,8 +28,9 @@ LEAST_SECONDS = 0.03
 """A turn repeats its calls for at least this long."""
 COPIES = 4
 """Copies of the inputs that take turns where inputs move."""
+WAITED = "waited"
 Kinds: TypeAlias = Mapping[str, Sequence[Inputs]]
-"""Inputs of calls, by what the records name them."""
+"""Inputs of calls, by what the records name their times."""
 Records: TypeAlias = dict[str, dict[str, float | str]]
 """Figures by contender."""
 
@@ -59,14 +61,24 @@ def results_of(step: Step, inputs: Inputs, prepared: Prepared) -> list[torch.Ten
 
 
 def compiled_steps(
-    workload: Workload, prepared: Prepared, records: Records
+    workload: Workload,
+    prepared: Prepared,
+    records: Records,
+    say: Callable[[Mapping[str, object]], None],
 ) -> dict[str, Step]:
-    """Return the steps by contender; ``records`` gets their errors, or why they fail."""
+    """Return the steps by contender; ``records`` gets their errors, or why they fail.
+
+    ``say`` is told of each that is compiled.
+    """
     steps: dict[str, Step] = {}
     expected: list[list[torch.Tensor]] = []
     for contender in CONTENDERS:
-        name, inputs = contender.name, list(prepared.inputs)
+        name, inputs, begun = contender.name, list(prepared.inputs), time.perf_counter()
         try:
+            if contender.captures is not None and workload.training:
+                # Gradients are summed on the stream where autograd first saw a parameter.
+                records[name] = {"skipped": "autograd works on streams of its own"}
+                continue
             if contender.captures is None:
                 step = step_of(workload, contender, prepared)
             elif contender.captures in steps:
@@ -86,15 +98,18 @@ def compiled_steps(
         pairs = zip(expected, results, strict=False)
         records[name] = {"error": max(largest_error(e, a) for e, a in pairs)}
         steps[name] = step
+        say({"compiled": name, "seconds": time.perf_counter() - begun})
     return steps
 
 
-def seconds_of(step: Step, inputs: Sequence[Inputs], calls: int) -> float:
+def seconds_of(step: Step, kind: str, inputs: Sequence[Inputs], calls: int) -> float:
     """Return the seconds of a call, the device's work included."""
     torch.cuda.synchronize()
     start = time.perf_counter()
     for number in range(calls):
         step(inputs[number % len(inputs)])
+        if kind == WAITED:
+            torch.cuda.synchronize()
     torch.cuda.synchronize()
     return (time.perf_counter() - start) / calls
 
@@ -104,8 +119,8 @@ def calls_of_a_turn(step: Step, kinds: Kinds) -> dict[str, int]:
     calls = {}
     for kind, inputs in kinds.items():
         least = 2 * len(inputs)
-        seconds_of(step, inputs, least)
-        seconds = seconds_of(step, inputs, least)
+        seconds_of(step, kind, inputs, least)
+        seconds = seconds_of(step, kind, inputs, least)
         calls[kind] = max(least, int(LEAST_SECONDS / seconds))
     return calls
 
@@ -129,17 +144,19 @@ def timed(
     }
     for _ in range(rounds):
         for (name, kind), seconds in times.items():
-            seconds.append(seconds_of(steps[name], kinds[kind], calls[name][kind]))
+            seconds.append(seconds_of(steps[name], kind, kinds[kind], calls[name][kind]))
     return times
 
 
-def records_of(workload: Workload, rounds: int) -> Iterator[Mapping[str, object]]:
+def records_of(
+    workload: Workload, rounds: int, say: Callable[[Mapping[str, object]], None]
+) -> Iterator[Mapping[str, object]]:
     """Yield the objects to print; go on after the first when there is input."""
     torch._dynamo.config.recompile_limit = 64
     torch.manual_seed(0)
     prepared = workload.prepare()
     records: Records = {}
-    steps = compiled_steps(workload, prepared, records)
+    steps = compiled_steps(workload, prepared, records, say)
     gc.collect()
     gc.freeze()
     yield {"ready": True}
@@ -149,7 +166,7 @@ def records_of(workload: Workload, rounds: int) -> Iterator[Mapping[str, object]
         for _ in range(COPIES)
         for each in prepared.inputs
     ]
-    kinds = {"in_place": prepared.inputs, "moved": moved}
+    kinds = {"in_place": prepared.inputs, "moved": moved, WAITED: prepared.inputs}
     times = timed(steps, kinds, rounds, records)
     for (contender, kind), seconds in times.items():
         records[contender][kind] = min(seconds) * 1e6
@@ -162,12 +179,16 @@ def main(name: str, rounds: str) -> None:
     """Print the records, or why there are none."""
     output = take_output()
     (workload,) = (each for each in WORKLOADS if each.name == name)
+
+    def say(record: Mapping[str, object]) -> None:
+        print(json.dumps(record), file=output, flush=True)
+
     try:
-        for record in records_of(workload, int(rounds)):
-            print(json.dumps(record), file=output, flush=True)
+        for record in records_of(workload, int(rounds), say):
+            say(record)
     except Exception as error:
         traceback.print_exc()
-        print(json.dumps({"skipped": reason_of(error)}), file=output, flush=True)
+        say({"skipped": reason_of(error)})
 
 
 if __name__ == "__main__":
