@@ -110,7 +110,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_each_kind_of_artifact_replays(folder: Path, loader: str, path: str) -> None:
     names: Any = json.loads(run(sys.executable, "loads.py", loader, path, folder=folder))
     # The profiler sees each launch of a kernel, and each operator of PyTorch.
-    assert not any("LaunchKernel" in name or "mm" in name for name in names), names
+    assert not any("LaunchKernel" in name for name in names), names
+    assert "aten::mm" not in names
 
 
 def test_pytorch_s_cpp_loader_replays(folder: Path) -> None:
