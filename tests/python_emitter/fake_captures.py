@@ -9,7 +9,7 @@ import gc
 import math
 import struct
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from types import SimpleNamespace
@@ -87,9 +87,18 @@ class _Pools:
         self.entered: Any = None
         self.taken = 0
         self.skipped: Iterator[int] = iter(())
+        self.has_workspace = False
+        self.faults: dict[str, int] = {}
+
+    def meet(self, name: str) -> None:
+        """Raise an error in the call that a test has fail."""
+        self.faults[name] = self.faults.get(name, 0) - 1
+        if not self.faults[name]:
+            raise RuntimeError(f"{name} failed")
 
     def begin(self, _: int, handle: Any) -> None:
         assert self.entered is None
+        self.meet("begin")
         self.uses[handle] = self.uses.get(handle, 0) + 1
         self.entered = handle
         self.taken = next(self.skipped, 0)
@@ -97,11 +106,18 @@ class _Pools:
     def end(self, _: int, handle: Any) -> None:
         assert self.entered == handle
         self.entered = None
+        self.meet("end")
+
+    def drop_workspaces(self) -> None:
+        assert self.entered is None
+        self.has_workspace = False
 
     def release(self, _: int, handle: Any) -> None:
         self.uses[handle] -= 1
 
     def take(self, count: int) -> torch.Tensor:
+        self.meet("take")
+        self.has_workspace = True
         memory = self.memory.setdefault(self.entered, [])
         while len(memory) <= self.taken:
             memory.append(floats(64))
@@ -153,9 +169,17 @@ class _Torch:
 def _copy(target: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
     assert target.is_contiguous()
     assert source.is_contiguous()
+    POOLS.meet("copy")
     addresses = target.data_ptr(), source.data_ptr(), 4 * source.numel()
     assert driver().cuMemcpyDtoDAsync_v2(*addresses, ctypes.c_void_p(current())) == 0
     return target
+
+
+def _copy_each(targets: Sequence[torch.Tensor], sources: Sequence[torch.Tensor]) -> None:
+    POOLS.meet("copy each")
+    for target, source in zip(targets, sources, strict=True):
+        assert target.dtype == source.dtype == torch.int32
+        _copy(target, source)
 
 
 @cache
@@ -168,12 +192,13 @@ def graphs() -> Any:
         _cuda_beginAllocateCurrentThreadToPool=POOLS.begin,
         _cuda_endAllocateToPool=POOLS.end,
         _cuda_releasePool=POOLS.release,
-        _cuda_clearCublasWorkspaces=lambda: None,
+        _cuda_clearCublasWorkspaces=POOLS.drop_workspaces,
         _construct_storage_from_data_pointer=real._construct_storage_from_data_pointer,
     )
     guards = real._dynamo.guards
     guards._empty_strided_cuda = guards._empty_strided_cpu = _empty_strided
     torch.Tensor.copy_ = _copy  # type: ignore[method-assign,assignment]
+    torch._foreach_copy_ = _copy_each  # type: ignore[assignment]
     assert found._native() is not None
     return found
 
@@ -248,6 +273,8 @@ def nothing_lives_after() -> Iterator[None]:
     yield
     gc.collect()
     assert (driver().fake_live_graphs(), POOLS.live) == before
+    assert POOLS.entered is None
+    assert not POOLS.has_workspace
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -321,6 +322,79 @@ def check_errors_of_captures_are_said() -> None:
     _refused(failing("cuGraphInstantiateWithFlags"), "instantiating a graph failed")
     _refused(failing("cuGraphNodeGetType", 1), "reading a node failed")
     _refused(failing("cuGraphGetNodes", 1), "reading a graph failed")
+
+
+@nothing_lives_after()
+def check_many_results_are_copied_together() -> None:
+    def block(x: torch.Tensor, y: torch.Tensor) -> tuple[Any, ...]:
+        made = [fresh() for _ in range(5)]
+        for number, total in enumerate(made):
+            add(x, made[number - 1] if number else y, total)
+        return *made[:3], 7, *made[3:]
+
+    with said():
+        run = region(block, 2)
+        kept = []
+        for _ in range(12):
+            x, y = floats(16), floats(16)
+            kept.append((run(x, y), x, y))
+        for found, x, y in kept:
+            assert found[3] == 7
+            for number, total in enumerate((*found[:3], *found[4:]), 1):
+                torch.testing.assert_close(total, number * x + y)
+        assert len(replays()) == 11
+    calls = {name: -count for name, count in POOLS.faults.items()}
+    assert calls.get("copy each"), calls
+
+
+_CAPTURES = ("cuStreamBeginCapture_v2", "cuStreamEndCapture")
+_NODES = ("cuGraphGetNodes", "cuGraphNodeGetType", "cuGraphKernelNodeGetParams_v2")
+_DRIVER = (*_CAPTURES, *_NODES, "cuGraphMemcpyNodeGetParams", "cuGraphInstantiateWithFlags")
+
+
+def _record_with_a_fault(fault: Callable[[], None]) -> bool:
+    """Return whether a fault kept a region from being recorded; nothing else changes."""
+    gc.collect()
+    stream, before = current(), (driver().fake_live_graphs(), POOLS.live)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        run = region(sums, 3, written=(2,))
+        for number in range(4):
+            if number == 1:
+                fault()
+            x, y, out = (floats(16) for _ in range(3))
+            (total,) = run(x, y, out)
+            assert torch.equal(total, x + y)
+            torch.testing.assert_close(out, x + y + y)
+            assert current() == stream
+            assert POOLS.entered is None
+            assert not POOLS.has_workspace
+    is_recorded = run.count() == 1
+    assert is_recorded or "is not replayed as a graph" in str(seen[0].message)
+    POOLS.faults.clear()
+    if not is_recorded:
+        gc.collect()  # the exception is gone, and with it what it held
+        after = driver().fake_live_graphs(), POOLS.live
+        assert after == before, (after, before, str(seen[0].message))
+    return not is_recorded
+
+
+@nothing_lives_after()
+def check_a_failure_at_any_call_leaves_the_allocator_as_it_was() -> None:
+    def fail_torch(name: str, count: int) -> None:
+        POOLS.faults[name] = count + 1
+
+    def fail_driver(name: str, count: int) -> None:
+        driver().fake_fail_graphs(name.encode(), count, 1)
+
+    calls = [(fail_torch, name) for name in ("begin", "end", "take", "copy")]
+    calls += [(fail_driver, name) for name in _DRIVER]
+    for fail, name in calls:
+        count = 0
+        while _record_with_a_fault(partial(fail, name, count)):
+            count += 1
+        assert count >= (1 if "Instantiate" in name else 3), name
+        driver().fake_fail_graphs(name.encode(), 0, 0)
 
 
 def check_a_block_that_fails_in_a_capture_runs() -> None:

@@ -10,7 +10,8 @@ one lasts, no other thread can draw random numbers.
 
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -18,9 +19,7 @@ import torch
 _SPACING = 512  # bytes between displaced operands at least: the alignment of allocations
 _MOST_ROOM = 64 << 20  # bytes in which displaced operands lie
 
-LOCK = threading.RLock()
-"""Held while a block is captured."""
-
+_lock = threading.RLock()  # held while a block is captured
 _torch: Any = torch._C
 
 
@@ -40,13 +39,15 @@ class CapturePool:
 
     def end(self) -> None:
         """Have this thread allocate as before; the pool keeps its memory while it lives."""
-        _torch._cuda_endAllocateToPool(self.device, self.handle)
-        if self._is_held:
-            _torch._cuda_releasePool(self.device, self.handle)
-            return
-        self._is_held = True
-        release = _torch._cuda_releasePool
-        weakref.finalize(self, release, self.device, self.handle).atexit = False
+        try:
+            _torch._cuda_endAllocateToPool(self.device, self.handle)
+        finally:  # each begin holds the memory, and the first hold stays
+            release = _torch._cuda_releasePool
+            if self._is_held:
+                release(self.device, self.handle)
+            else:
+                self._is_held = True
+                weakref.finalize(self, release, self.device, self.handle).atexit = False
 
 
 _StreamKey: TypeAlias = tuple[int, int]
@@ -54,7 +55,21 @@ _pools: weakref.WeakValueDictionary[_StreamKey, CapturePool] = weakref.WeakValue
 _streams: dict[_StreamKey, torch.cuda.Stream] = {}
 
 
-def pool_of(device: int, stream: int) -> CapturePool:
+@contextmanager
+def recording(device: int, stream: int) -> Generator[CapturePool]:
+    """Give the pool of a stream to one thread at a time.
+
+    At the end, PyTorch gives back what it keeps of the pool between calls: workspaces of
+    cuBLAS.
+    """
+    with _lock:
+        try:
+            yield _pool_of(device, stream)
+        finally:
+            _torch._cuda_clearCublasWorkspaces()
+
+
+def _pool_of(device: int, stream: int) -> CapturePool:
     """Return the pool of a stream, which lives as long as somebody has it."""
     key = device, stream
     pool = _pools.get(key)
@@ -96,11 +111,6 @@ def capture(
             return Capture(native.end(stream), results)
         finally:
             pool.end()
-
-
-def drop_workspaces() -> None:
-    """Give back what PyTorch keeps of a pool between calls: workspaces of cuBLAS."""
-    _torch._cuda_clearCublasWorkspaces()
 
 
 def displace(

@@ -13,7 +13,7 @@ import hashlib
 import importlib.util
 import sys
 import warnings
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -27,6 +27,9 @@ RegionFunction: TypeAlias = Callable[..., Any]
 _HERE = Path(__file__).parent
 _MOST_SEEN = 256  # combinations of numbers that are remembered, beside those recorded
 _ATTEMPTS = 3
+_LARGE = 8 << 20  # bytes of a copy that keeps the whole GPU busy
+_FEW = 3  # as many small copies as take longer than one kernel that copies all of them
+_WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def _import_beside(name: str) -> Any:
@@ -110,18 +113,23 @@ class Recorder:
             return self.block(*arguments)
         copied = self.copied.get(key, frozenset()).union(to_copy)
         try:
-            with _captures.LOCK:
-                self._record(arguments, key, copied, stream)
+            self._record(arguments, key, copied, stream)
         except Exception as error:
-            self.failed.add(key)
-            if not self._is_said:
-                self._is_said = True
-                cause = (str(error).strip().splitlines() or [type(error).__name__])[0]
-                message = f"{self.block.__name__} is not replayed as a graph: {cause}"
-                warnings.warn(message, RuntimeWarning, stacklevel=2)
-            return self.block(*arguments)
-        self.copied[key] = copied
-        return self.native(*arguments)
+            self._report(key, error)
+        else:
+            self.copied[key] = copied
+            return self.native(*arguments)
+        return self.block(*arguments)  # the error, which holds what was captured, is gone
+
+    def _report(self, key: bytes, error: Exception) -> None:
+        """Warn of the first failure; a key that failed is not recorded again."""
+        self.failed.add(key)
+        if self._is_said:
+            return
+        self._is_said = True
+        cause = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        message = f"{self.block.__name__} is not replayed as a graph: {cause}"
+        warnings.warn(message, RuntimeWarning, stacklevel=3)
 
     def _is_due(self, key: bytes) -> bool:
         """Return whether a key is recorded now: after a drop, twice as late as before."""
@@ -136,7 +144,12 @@ class Recorder:
     def _record(
         self, arguments: tuple[Any, ...], key: bytes, copied: frozenset[int], stream: int
     ) -> None:
-        pool = _captures.pool_of(self.device, stream)
+        with _captures.recording(self.device, stream) as pool:
+            self._record_in(pool, arguments, key, copied)
+
+    def _record_in(
+        self, pool: Any, arguments: tuple[Any, ...], key: bytes, copied: frozenset[int]
+    ) -> None:
         given = list(arguments)
         for position in copied:
             given[position] = self._copy_of(position, given[position])
@@ -166,7 +179,6 @@ class Recorder:
             if attempt == _ATTEMPTS - 1:  # results too are copied from where they are made
                 copied = copied.union(range(self.tensors, len(operands)))
                 self._add(key, graphs, places, operands, copied, make, pool)
-        _captures.drop_workspaces()
 
     def _copy_of(self, position: int, tensor: torch.Tensor) -> torch.Tensor:
         """Return memory for a tensor that replays copy."""
@@ -202,12 +214,32 @@ class Recorder:
 
         def block(*given: Any) -> Any:
             results = self.block(*given)
-            found = [x for x in results or () if isinstance(x, torch.Tensor)]
-            for result, target in zip(found, targets, strict=False):
-                target.copy_(result)
+            if targets:
+                _copy(targets, [x for x in results if isinstance(x, torch.Tensor)])
             return results
 
         return _captures.capture(_native(), block, [*tensors, *numbers], pool)
+
+
+def _copy(targets: Sequence[torch.Tensor], sources: Sequence[torch.Tensor]) -> None:
+    """Copy tensors to others of the same layouts; one kernel copies many small ones."""
+    groups: defaultdict[torch.dtype, list[tuple[torch.Tensor, torch.Tensor]]]
+    groups = defaultdict(list)
+    for target, source in zip(targets, sources, strict=True):
+        words = None if source.is_complex() else _WORDS.get(source.itemsize)
+        if words is None or source.nbytes > _LARGE:
+            target.copy_(source)
+        else:
+            groups[words].append((target, source))
+    for words, pairs in groups.items():
+        if len(pairs) < _FEW:
+            for target, source in pairs:
+                target.copy_(source)
+        else:
+            copied, given = (
+                [x.view(words) for x in each] for each in zip(*pairs, strict=True)
+            )
+            torch._foreach_copy_(copied, given)
 
 
 def _addresses(tensor: torch.Tensor) -> tuple[int, int, int]:

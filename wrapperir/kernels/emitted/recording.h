@@ -204,7 +204,9 @@ class Recording {
     size_t chosen = 0;
     while (chosen < instances_.size() && !has_operands(instances_[chosen])) ++chosen;
     if (chosen == instances_.size()) {
-      if (chosen < most_instances) instances_.push_back({instantiate(), recorded_});
+      void* made = nullptr;  // without memory for another one, the oldest is changed
+      if (chosen < most_instances && !driver_.cuGraphInstantiateWithFlags(&made, graph_, 0))
+        instances_.push_back({made, recorded_});
       chosen = instances_.size() - 1;
       set_operands(instances_[chosen]);
     }
