@@ -2,6 +2,7 @@
 #include "graph_regions.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include <atomic>
 #include <list>
@@ -217,9 +218,14 @@ RegionState& state_of(DeviceFrame& kept) {
   void* made = __atomic_load_n(&kept.state, __ATOMIC_ACQUIRE);
   if (made) return *static_cast<RegionState*>(made);
   static std::mutex mutex;
+  // If a program is closed by a static destructor, CUDA and PyTorch's allocator may be gone.
+  static std::atomic<bool> is_ending{false};
+  [[maybe_unused]] static const int registered = atexit([] { is_ending = true; });
   std::lock_guard<std::mutex> held(mutex);
   if (!kept.state) {
-    kept.destroy = [](void* state) { delete static_cast<RegionState*>(state); };
+    kept.destroy = [](void* state) {
+      if (!is_ending) delete static_cast<RegionState*>(state);
+    };
     __atomic_store_n(&kept.state, static_cast<void*>(new RegionState), __ATOMIC_RELEASE);
   }
   return *static_cast<RegionState*>(kept.state);
