@@ -45,6 +45,7 @@ class PythonContext(Emission, ABC):
 
     ``values`` has the Python variable of each value.  ``owned`` are the names of memory
     that the program allocates, ``unrecorded`` the events that need no statement.
+    ``region_stream`` is the stream of the recorded region that is being written.
     """
 
     def __init__(self, module: ModuleText, facts: ProgramFacts) -> None:
@@ -59,6 +60,7 @@ class PythonContext(Emission, ABC):
             module, self.expressions, None if gpu is None else gpu.index
         )
         self.streams = StreamPlanner(facts, stream_uses(facts.effects))
+        self.region_stream: wir.Stream | None = None
         self.pools = PoolTensors()
         self.defined_symbols: set[str] = set()
         self.owned: set[str] = set()

@@ -1,14 +1,18 @@
 """Graph regions in Python: functions that are recorded as CUDA graphs and replayed."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
+
 from wrapperir import ir as wir
 from wrapperir.emit import Fragment, SourceWriter, fragment, joined
-from wrapperir.emit.graph_regions import region_symbols, written_tensors
+from wrapperir.emit.graph_regions import region_streams, region_symbols, written_tensors
 from wrapperir.emit.python.compiled_launches import CACHE, EMITTED
 from wrapperir.emit.python.expressions import format_int, format_targets, format_tuple
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.line_effects import uses
 from wrapperir_python.blocks import PythonBlocks
 from wrapperir_python.context import PythonContext
+from wrapperir_python.streams import on_stream
 
 _FILES = (
     *("graphs.cpp", "recording.h", "tensors.h", "graph_captures.py", "native_module.py"),
@@ -22,10 +26,11 @@ def reason_against_recording(
     """Return why a region is not recorded, ``None`` if it is."""
     if line.device.kind != "cuda":
         return f"{line.device} has no graphs"
-    if context.streams.side:
-        return "the program uses several streams"
-    if line.device.index not in (None, context.arguments.current_gpu):
-        return "it runs on another device than the program's first"
+    streams = region_streams(context.facts.program, line)
+    if any(stream.number == 0 for stream in streams.side):
+        return "stream 0 works beside its stream"
+    if streams.acts_on_first and (streams.side or line.stream):
+        return "it fills memory, or has a block, beside its stream"
     names = (x.name for x in line.operands if isinstance(x, wir.BufferRef))
     types = (context.facts.types[name] for name in names)
     if any(not isinstance(type, wir.TensorType | wir.ScalarType) for type in types):
@@ -43,8 +48,10 @@ def emit_region(context: PythonContext, line: wir.GraphRegionLine) -> None:
     tensors, numbers = _operands(context, line)
     block = module.names.claim(line.name[:240])
     results = [context.values[result.name] for result in line.results]
+    graphs = module.import_file("graphs", EMITTED, *_FILES)
     context.writer = SourceWriter()
-    PythonBlocks(context).emit_subgraph(line)
+    with _in_function(context, line, graphs):
+        PythonBlocks(context).emit_subgraph(line)
     body, context.writer = context.writer, outer
     functions = module.regions
     functions.emit_blank(2)
@@ -61,7 +68,6 @@ def emit_region(context: PythonContext, line: wir.GraphRegionLine) -> None:
     }
     written = [index for index, tensor in enumerate(tensors) if tensor in changed]
     functions.emit_blank(2)
-    graphs = module.import_file("graphs", EMITTED, *_FILES)
     functions.emit_line("{} = {}.region(", block, graphs)
     with functions.indented():
         functions.emit_line(
@@ -70,14 +76,55 @@ def emit_region(context: PythonContext, line: wir.GraphRegionLine) -> None:
             format_int(len(tensors)),
             format_int(len(numbers)),
             format_tuple([format_int(index) for index in written]),
-            format_int(line.device.index or 0),
+            format_int(_device_index(context, line)),
             format_int(line.recordings),
         )
     functions.emit_line(")")
     call = fragment("{}({})", block, given)
     if results:
         call = fragment("{} = {}", format_targets(results), call)
-    outer.emit_line("{}", call)
+    stream = wir.Stream(line.device, line.stream) if line.stream else None
+    with on_stream(context, stream):  # which also makes its device current
+        if stream or _device_index(context, line) == context.arguments.current_gpu:
+            outer.emit_line("{}", call)
+        else:
+            index = format_int(_device_index(context, line))
+            outer.emit_line("with torch.cuda._DeviceGuard({}): {}", index, call)
+
+
+def _device_index(context: PythonContext, line: wir.GraphRegionLine) -> int:
+    index = line.device.index
+    return (context.arguments.current_gpu or 0) if index is None else index
+
+
+@contextmanager
+def _in_function(
+    context: PythonContext, line: wir.GraphRegionLine, graphs: Fragment
+) -> Generator[None]:
+    """Append lines to a region's function, in which its device and stream are current."""
+    module, arguments = context.module, context.arguments
+    index = _device_index(context, line)
+    side = region_streams(context.facts.program, line).side
+    outer_streams, module.streams = module.streams, {}
+    outer_gpu, arguments.current_gpu = arguments.current_gpu, index
+    own = context.region_stream = wir.Stream(line.device, line.stream)
+    if side:
+        for stream in (own, *side):
+            name = module.names.claim(f"region_stream_{stream.number}")
+            module.streams[stream] = name
+        device = format_int(index)
+        context.writer.emit_line(
+            "{} = torch.cuda.current_stream({})", module.streams[own], device
+        )
+        for stream in side:
+            name, number = module.streams[stream], format_int(stream.number)
+            context.writer.emit_line(
+                "{} = {}.side_stream({}, {})", name, graphs, device, number
+            )
+    with context.streams.in_recorded_block(line, side):
+        yield
+    context.region_stream = None
+    module.streams, arguments.current_gpu = outer_streams, outer_gpu
 
 
 def _operands(

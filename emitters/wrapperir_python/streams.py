@@ -67,8 +67,8 @@ def emit_zero(context: PythonContext, name: str) -> None:
 def on_stream(
     context: PythonContext, stream: Stream | None
 ) -> AbstractContextManager[None]:
-    """Append the lines of the ``with`` block on a stream, if it is a side stream."""
-    if stream is None or not stream.number:
+    """Append the lines of the ``with`` block on a stream, unless it is current already."""
+    if stream is None or not stream.number or stream == context.region_stream:
         return _UNCHANGED
     context.writer.emit_line("with torch.cuda.stream({}):", _stream_name(context, stream))
     return context.writer.indented()

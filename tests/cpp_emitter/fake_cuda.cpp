@@ -193,6 +193,8 @@ bool capture_launch(
     void* function, const unsigned* sizes, unsigned shared, void* stream, void** parameters);
 bool capture_copy(uint64_t to, uint64_t from, size_t bytes, void* stream);
 bool is_capturing(void* stream);
+void capture_event(void* event, void* stream);
+int capture_wait(void* stream, void* event);
 
 bool has_context() { return current_context; }
 
@@ -379,6 +381,7 @@ EXPORT int cuStreamCreate(void** stream, unsigned flags) {
 EXPORT int cuStreamDestroy_v2(void*) { return 0; }
 EXPORT int cuStreamWaitEvent(void* stream, void* event, unsigned) {
   note("%s waits for event%d", name_of(stream).c_str(), number_of(event));
+  if (int error = capture_wait(stream, event)) return error;
   return 0;
 }
 EXPORT int cuEventCreate(void** event, unsigned flags) {
@@ -392,6 +395,7 @@ EXPORT int cuEventRecord(void* event, void* stream) {
     recorded[event] = device_time;
   }
   note("event%d on %s", number_of(event), name_of(stream).c_str());
+  capture_event(event, stream);
   return 0;
 }
 EXPORT int cuEventSynchronize(void*) { return 0; }

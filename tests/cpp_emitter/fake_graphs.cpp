@@ -26,7 +26,8 @@ namespace {
 using wrapperir::CopyNode;
 using wrapperir::FillNode;
 using wrapperir::KernelNode;
-constexpr int invalid_value = 1, no_context = 201, invalid_handle = 400, not_captured = 901;
+constexpr int invalid_value = 1, no_context = 201, invalid_handle = 400, not_captured = 901,
+              unjoined = 904, isolated = 907;
 
 std::recursive_mutex lock;
 bool is_running = true;
@@ -161,6 +162,12 @@ struct Exec {
 std::set<Graph*> graphs;
 std::set<Exec*> execs;
 std::map<void*, Graph*> captures;
+struct Event {
+  Graph* graph;
+  void* stream;
+};
+std::map<void*, Event> events;  // those of captures
+std::map<Graph*, std::set<void*>> forked;  // streams that work on for which no other waits
 std::map<std::string, std::pair<int, int>> failures;  // the calls before, and the error
 int made_execs = 0;
 std::string replayed;
@@ -260,6 +267,26 @@ bool is_capturing(void* stream) {
   return captures.count(stream);
 }
 
+void capture_event(void* event, void* stream) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  events.erase(event);
+  if (captures.count(stream)) events[event] = {captures[stream], stream};
+}
+
+// A stream that waits for an event of a capture is captured, too.
+int capture_wait(void* stream, void* event) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  auto found = events.find(event);
+  if (found == events.end()) return captures.count(stream) ? isolated : 0;
+  if (!captures.count(stream)) {
+    captures[stream] = found->second.graph;
+    forked[found->second.graph].insert(stream);
+  }
+  if (captures[stream] != found->second.graph) return isolated;
+  forked[found->second.graph].erase(found->second.stream);
+  return 0;
+}
+
 // What the tests ask for.
 
 EXPORT void fake_number_instances_from_zero() { made_execs = 0; }
@@ -339,11 +366,16 @@ EXPORT int cuStreamBeginCapture_v2(void* stream, int) {
 }
 EXPORT int cuStreamEndCapture(void* stream, void** graph) {
   std::lock_guard<std::recursive_mutex> held(lock);
-  const int error = failing(__func__);
   auto found = captures.find(stream);
   if (found == captures.end()) return not_captured;
   Graph* made = found->second;
-  captures.erase(found);
+  int error = failing(__func__);
+  if (!forked[made].empty()) error = unjoined;
+  forked.erase(made);
+  for (auto each = captures.begin(); each != captures.end();)
+    each = each->second == made ? captures.erase(each) : std::next(each);
+  for (auto each = events.begin(); each != events.end();)
+    each = each->second.graph == made ? events.erase(each) : std::next(each);
   if (error) {
     delete made;
     *graph = nullptr;

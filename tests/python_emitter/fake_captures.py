@@ -59,6 +59,9 @@ def gpu() -> Gpu:
             ctypes.c_int,
             [ctypes.c_uint64, ctypes.c_uint64, size, void],
         ),
+        ("cuEventCreate", ctypes.c_int, [void, ctypes.c_uint]),
+        ("cuEventRecord", ctypes.c_int, [void, void]),
+        ("cuStreamWaitEvent", ctypes.c_int, [void, void, ctypes.c_uint]),
     ):
         bound = getattr(made, name)
         bound.restype, bound.argtypes = result, arguments
@@ -136,6 +139,18 @@ def current() -> int:
     stream = ctypes.c_void_p()
     driver().aoti_torch_get_current_cuda_stream(0, ctypes.byref(stream))
     return stream.value or 0
+
+
+def wait(stream: int, other: int) -> None:
+    """Have a stream wait for the work of another one."""
+    event = ctypes.c_void_p()
+    for error in (
+        driver().cuEventCreate(ctypes.byref(event), 0),
+        driver().cuEventRecord(event, ctypes.c_void_p(other)),
+        driver().cuStreamWaitEvent(ctypes.c_void_p(stream), event, 0),
+    ):
+        if error:
+            raise RuntimeError(f"error {error} of an event")
 
 
 @contextmanager

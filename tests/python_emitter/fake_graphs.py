@@ -31,6 +31,7 @@ from tests.python_emitter.fake_captures import (
     region,
     replays,
     said,
+    wait,
 )
 from tests.python_emitter.fake_launches import loaded, pretend, raises, serve
 from wrapperir.ir import Device, Language, SizeOf, Symbol, tensor
@@ -110,6 +111,51 @@ def check_views_may_begin_in_the_middle() -> None:
                 run(*pair, out)
                 torch.testing.assert_close(out, pair[0] + pair[1] + pair[1])
         assert run.count() == 1
+
+
+def _forking(is_joined: bool) -> Callable[..., Any]:
+    def block(x: torch.Tensor, y: torch.Tensor, out: torch.Tensor) -> tuple[torch.Tensor]:
+        own, side = current(), graphs().side_stream(0, 1).cuda_stream
+        totals = fresh(), fresh()
+        wait(side, own)
+        for number in range(3):  # nodes of the streams take turns
+            with on(side):
+                add(x, y, totals[0])
+            add(y, x, totals[1])
+            if number == 2 and (is_joined or POOLS.entered is None):
+                wait(own, side)
+        add(*totals, out)
+        return (totals[0],)
+
+    return block
+
+
+@nothing_lives_after()
+def check_streams_that_fork_and_join_are_recorded() -> None:
+    with said():
+        run = region(_forking(True), 3, written=(2,))
+        for _ in range(12):
+            x, y, out = (floats(16) for _ in range(3))
+            (total,) = run(x, y, out)
+            assert torch.equal(total, x + y)
+            torch.testing.assert_close(out, 2 * (x + y))
+        assert len(replays()) == 11
+        outside = graphs().side_stream(0, 1)
+        assert graphs().side_stream(0, 1) is outside
+        assert outside.cuda_stream not in {
+            graphs()._captures._stream(0, 0x70, number).cuda_stream for number in (0, 1)
+        }
+
+
+@nothing_lives_after()
+def check_a_stream_that_does_not_join_is_not_recorded() -> None:
+    with said("ending a capture failed"):
+        run = region(_forking(False), 3, written=(2,))
+        for _ in range(4):
+            x, y, out = (floats(16) for _ in range(3))
+            run(x, y, out)
+            torch.testing.assert_close(out, 2 * (x + y))
+        assert replays() == []
 
 
 def check_each_operand_is_displaced_by_a_distance_of_its_own() -> None:

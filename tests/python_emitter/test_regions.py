@@ -80,14 +80,26 @@ def test_other_regions_are_written_in_place(checks_memory: bool) -> None:
     assert "graphs" not in shown.replace("no graphs", "")
 
 
-def test_a_program_with_side_streams_keeps_its_regions_in_place() -> None:
+def test_a_region_of_a_program_with_side_streams_waits_for_no_stream_of_its_own() -> None:
     side = "  extern_kernel aten.neg.out(%x, out = %out) writes(%out) @cuda:0 stream(1)\n"
     text = LAYER.replace("  %r = graph", f"{side}  %r = graph")
     program = parse_program(text)  # a race, which does not matter here
     artifact = PythonEmitter().emit(program)
-    assert "is not recorded: the program uses several streams" in str(
-        artifact.files[artifact.entry]
-    )
+    shown = str(artifact.files[artifact.entry])
+    function, _ = shown[shown.index("def layer(") :].split("layer = graphs.region(", 1)
+    assert "stream" not in function
+    assert "        x.record_stream(cuda_0_stream_1)\n" in shown
+
+
+def test_a_region_on_another_gpu_than_the_first_makes_it_current() -> None:
+    text = LAYER.replace("cuda:0", "cuda:1").replace("%x:", "%first: f32[8]@cuda:0, %x:", 1)
+    free = "  %f = allocate f32[8]@cuda:0\n  free %f\n"
+    text = text.replace("\n  %out = ", f"\n{free}  %out = ", 1)
+    shown = emitted(text)
+    assert "    t = empty_strided_cuda((s0, 64), (64, 1), float32)\n" in shown
+    assert "device=1, recordings=4," in shown
+    assert "with torch.cuda._DeviceGuard(1): (r,) = layer(x, w, out, c, s0)\n" in shown
+    assert "        out = empty_strided((s0, 64), (64, 1), dtype=" in shown
 
 
 def test_a_number_that_is_an_operand_is_given_by_its_name() -> None:

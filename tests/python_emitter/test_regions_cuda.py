@@ -12,6 +12,7 @@ import triton
 import triton.language as tl
 
 from tests.python_emitter.test_regions import LAYER
+from tests.python_emitter.test_streams import REGION
 from wrapperir.ir import Device, Language, SizeOf, Symbol, tensor
 from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.testing.kernels import KernelKind, library_kernel
@@ -323,6 +324,36 @@ def test_triton_kernels_of_any_alignment() -> None:
         for shift in (0, 1, 4, 0, 1, 4, 0, 1):
             given = torch.randn(size + shift).cuda()[shift:], torch.randn(size).cuda()
             same(call(list(given)), (given[0] + given[1],))
+
+
+def test_streams_that_fork_and_join_are_replayed() -> None:
+    call = loaded(REGION.replace("f32[8]", "f32[1000, 1000]"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(50):
+            x = torch.randn(1000, 1000, device="cuda")
+            (found,) = call([x])
+            torch.full_like(x, torch.nan)
+            same(found, x.neg().abs() + x.neg())
+    assert region_of(call, "region").count() == 1
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+def test_regions_on_two_gpus() -> None:
+    text = LAYER.replace("cuda:0", "cuda:1").replace("%x:", "%first: f32[8]@cuda:0, %x:", 1)
+    neg = "  %f = extern_kernel aten.neg.default(%first) @cuda:0 : f32[8]@cuda:0\n"
+    text = text.replace("\n  %out = ", f"\n{neg}  %out = ").replace(
+        "return %o", "return %f, %o"
+    )
+    c = torch.randn(64, device="cuda:1")
+    call = loaded(text, c=c)
+    for _ in range(20):
+        first, (x, w) = torch.randn(8, device="cuda:0"), given(16, 1)
+        assert torch.cuda.current_device() == 0
+        found = call([first, x, w])
+        assert torch.cuda.current_device() == 0
+        same(found, (-first, torch.relu(x @ w + c), x @ w + c))
+    assert region_of(call).count() == 1
 
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")

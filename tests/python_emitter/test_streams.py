@@ -217,23 +217,30 @@ program @main(%x: f32[8]@cuda:0) {
 }
 """
 
+REGION_FUNCTION = """\
+def region(x, a):
+    region_stream_1 = torch.cuda.current_stream(0)
+    region_stream_2 = graphs.side_stream(0, 2)
+    e = region_stream_1.record_event()
+    region_stream_2.wait_event(e)
+    with torch.cuda.stream(region_stream_2):
+        aten_neg_out(x, out=a)
+    x.record_stream(region_stream_2)
+    a.record_stream(region_stream_2)
+    f = region_stream_2.record_event()
+    region_stream_1.wait_event(f)
+    b = aten_abs_default(a)
+    y = b
+    del b
+    return (y,)
+"""
+
 REGION_CALL = """\
         with torch.cuda.stream(cuda_0_stream_1):
             a = empty_strided_cuda((8,), (1,), float32)
         x.record_stream(cuda_0_stream_1)
-        # graph region region is not recorded: the program uses several streams
-        e = cuda_0_stream_1.record_event()
-        cuda_0_stream_2.wait_event(e)
-        with torch.cuda.stream(cuda_0_stream_2):
-            aten_neg_out(x, out=a)
-        x.record_stream(cuda_0_stream_2)
-        a.record_stream(cuda_0_stream_2)
-        f = cuda_0_stream_2.record_event()
-        cuda_0_stream_1.wait_event(f)
         with torch.cuda.stream(cuda_0_stream_1):
-            b = aten_abs_default(a)
-        y = b
-        del b
+            (y,) = region(x, a)
         g = cuda_0_stream_1.record_event()
         cuda_0_stream_0.wait_event(g)
         z = aten_add_Tensor(y, a)
@@ -246,4 +253,39 @@ def test_a_graph_region_is_on_its_streams() -> None:
     program = parse_program(REGION)
     assert verify(program) == ()
     text = str(PythonEmitter().emit(program).files["program.py"])
+    assert REGION_FUNCTION in text
     assert REGION_CALL in text
+
+
+def test_work_on_a_stream_that_a_replay_did_is_told_of_again() -> None:
+    text = REGION.replace(
+        "  %z = ",
+        "  wait_event %g @cuda:0 stream(2)\n"
+        "  %n = extern_kernel aten.neg.default(%a) @cuda:0 stream(2) : f32[8]@cuda:0\n"
+        "  free %n\n  %z = ",
+    )
+    program = parse_program(text)
+    assert verify(program) == ()
+    shown = str(PythonEmitter().emit(program).files["program.py"])
+    assert shown.count("a.record_stream(region_stream_2)") == 1
+    assert shown.count("a.record_stream(cuda_0_stream_2)") == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("stream(2)", "stream(0)", "stream 0 works beside its stream"),
+        (
+            "%b = ",
+            "%w = allocate f32[8]@cuda:0 workspace(zero_on_call)\n"
+            "      free %w\n      %b = ",
+            "it fills memory, or has a block, beside its stream",
+        ),
+    ],
+)
+def test_a_region_that_stream_0_works_in_is_written_in_place(
+    old: str, new: str, reason: str
+) -> None:
+    program = parse_program(REGION.replace(old, new))
+    text = str(PythonEmitter().emit(program).files["program.py"])
+    assert f"# graph region region is not recorded: {reason}" in text

@@ -1,8 +1,17 @@
 """What the block of a graph region depends on, and what it writes."""
 
+from attrs import frozen
+
 from wrapperir.analysis import block_entry, find_storages
-from wrapperir.ir import BufferRef, GraphRegionLine, Program, SymbolDefinitionLine
+from wrapperir.ir import (
+    BufferRef,
+    GraphRegionLine,
+    Program,
+    Stream,
+    SymbolDefinitionLine,
+)
 from wrapperir.ir.blocks import walk_lines
+from wrapperir.ir.effects import Actor
 from wrapperir.ir.line_effects import LineEffects
 from wrapperir.ir.mentions import argument_symbols, line_symbols, type_symbols
 
@@ -31,3 +40,27 @@ def written_tensors(program: Program, line: GraphRegionLine) -> set[str]:
         if any(use.writes for use in storage.uses)
     }
     return written | {constant.name for constant in program.constants if constant.mutated}
+
+
+@frozen
+class RegionStreams:
+    """The streams that have work in a region's block.
+
+    ``side`` are those beside the region's own.  ``acts_on_first`` says that a line gives
+    stream 0 work without naming a stream: it fills memory, or has a nested block.
+    """
+
+    side: tuple[Stream, ...]
+    acts_on_first: bool
+
+
+def region_streams(program: Program, line: GraphRegionLine) -> RegionStreams:
+    """Return the streams of a region's block."""
+    effects = LineEffects.of_program(program)
+    inner = [effects.visit(nested) for nested in walk_lines(line.body.lines)]
+    own = Stream(line.device, line.stream)
+    used = dict.fromkeys(x.stream for x in inner if x.stream is not None)
+    return RegionStreams(
+        tuple(stream for stream in used if stream != own),
+        any(x.blocks or any(a.by is Actor.STREAM_0 for a in x.accesses) for x in inner),
+    )

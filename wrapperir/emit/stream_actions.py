@@ -9,7 +9,8 @@ that it waits for that stream before it gives the memory away.
 On other devices work runs in the order in which it is submitted, so no actions are needed.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Generator, Iterable
+from contextlib import contextmanager
 from typing import TypeAlias, assert_never
 
 from attrs import define, field, frozen
@@ -199,6 +200,22 @@ class StreamPlanner:
         if line.device.kind != "cuda":
             return []
         return self.use(Stream(line.device, line.stream), uses(line))
+
+    @contextmanager
+    def in_recorded_block(
+        self, line: GraphRegionLine, side: Collection[Stream]
+    ) -> Generator[None]:
+        """Plan for a region's block, which is recorded; ``side`` are its other streams.
+
+        Replays do nothing of what the block tells the allocator.
+        """
+        outer, self.side = self.side, tuple(side)
+        memory = [self._memory[name] for name in uses(line) if name in self._memory]
+        told = [set(each.told) for each in memory]
+        yield
+        self.side = outer
+        for each, streams in zip(memory, told, strict=True):
+            each.told = streams
 
     def leave_region(self, line: GraphRegionLine) -> None:
         """Record that nothing is known of the homes of a region's results."""

@@ -26,19 +26,22 @@ _torch: Any = torch._C
 class CapturePool:
     """The memory of captures for one stream of a device, and the stream of captures."""
 
-    def __init__(self, device: int, stream: torch.cuda.Stream) -> None:
+    def __init__(self, device: int, stream: int) -> None:
         """Make a pool without memory."""
         self.device = device
+        self.replaced = stream
         self.handle = torch.cuda.graph_pool_handle()
-        self.stream = stream
+        self.stream = _stream(device, stream, _OWN)
         self._is_held = False
 
     def begin(self) -> None:
         """Have this thread allocate from the pool."""
         _torch._cuda_beginAllocateCurrentThreadToPool(self.device, self.handle)
+        _thread.pool = self
 
     def end(self) -> None:
         """Have this thread allocate as before; the pool keeps its memory while it lives."""
+        _thread.pool = None
         try:
             _torch._cuda_endAllocateToPool(self.device, self.handle)
         finally:  # each begin holds the memory, and the first hold stays
@@ -50,9 +53,34 @@ class CapturePool:
                 weakref.finalize(self, release, self.device, self.handle).atexit = False
 
 
-_StreamKey: TypeAlias = tuple[int, int]
-_pools: weakref.WeakValueDictionary[_StreamKey, CapturePool] = weakref.WeakValueDictionary()
-_streams: dict[_StreamKey, torch.cuda.Stream] = {}
+class _Thread(threading.local):
+    pool: CapturePool | None = None  # of the capture of this thread
+
+
+_OWN = 0  # the number of the stream that stands for a region's own
+_thread = _Thread()
+_PoolKey: TypeAlias = tuple[int, int]
+_pools: weakref.WeakValueDictionary[_PoolKey, CapturePool] = weakref.WeakValueDictionary()
+_streams: dict[tuple[int, int | None, int], torch.cuda.Stream] = {}
+
+
+def _stream(device: int, replaced: int | None, number: int) -> torch.cuda.Stream:
+    """Return a stream of captures for the stream ``replaced``, or of no capture."""
+    key = device, replaced, number
+    made = _streams.get(key)
+    if made is None:
+        make: Any = torch.cuda.Stream
+        made = _streams.setdefault(key, make(device))
+    return made
+
+
+def side_stream(device: int, number: int) -> torch.cuda.Stream:
+    """Return the stream of a region with a number, which is not the region's own stream.
+
+    Captures have streams that are given no other work.
+    """
+    pool = _thread.pool
+    return _stream(device, None if pool is None else pool.replaced, number)
 
 
 @contextmanager
@@ -74,10 +102,7 @@ def _pool_of(device: int, stream: int) -> CapturePool:
     key = device, stream
     pool = _pools.get(key)
     if pool is None:
-        if key not in _streams:
-            make: Any = torch.cuda.Stream
-            _streams[key] = make(device)
-        pool = _pools[key] = CapturePool(device, _streams[key])
+        pool = _pools[key] = CapturePool(device, stream)
     return pool
 
 

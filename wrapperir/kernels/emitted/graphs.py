@@ -46,6 +46,7 @@ def _import_beside(name: str) -> Any:
 
 
 _captures = _import_beside("graph_captures")
+side_stream = _captures.side_stream
 
 
 @cache
