@@ -71,6 +71,7 @@ def pytest_unconfigure() -> None:
     """Where there is a GPU, end a process that hangs at its end, and show its stack."""
     if "torch" in sys.modules and sys.modules["torch"].cuda.is_available():
         faulthandler.dump_traceback_later(30, exit=True, file=2)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(60)
 
 
