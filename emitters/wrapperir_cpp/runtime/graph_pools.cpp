@@ -88,12 +88,13 @@ const char* begin(CapturePool* given) {
 // Each begin holds the memory; the first hold stays.
 const char* end(CapturePool* given) {
   Pool& pool = *static_cast<Pool*>(given);
-  return guarded([&] {
-    std::lock_guard<std::mutex> held(all.mutex);
-    allocator::endAllocateToPool(device_of(pool), id_of(pool));
-    if (std::exchange(pool.has_memory, true))
-      allocator::releasePool(device_of(pool), id_of(pool));
-  });
+  std::lock_guard<std::mutex> held(all.mutex);
+  const char* const failed =
+      guarded([&] { allocator::endAllocateToPool(device_of(pool), id_of(pool)); });
+  if (!std::exchange(pool.has_memory, true)) return failed;
+  const char* const kept =
+      guarded([&] { allocator::releasePool(device_of(pool), id_of(pool)); });
+  return failed ? failed : kept;
 }
 
 }  // namespace
