@@ -21,6 +21,7 @@ from wrapperir.emit.python.expressions import (
     format_targets,
 )
 from wrapperir_python.context import PythonContext
+from wrapperir_python.operators import bind_compiled
 from wrapperir_python.streams import emit_actions
 
 _CHECKS: dict[wir.SymbolKind, LiteralString] = {
@@ -168,7 +169,7 @@ def emit_assert_size_stride(context: PythonContext, line: wir.AssertSizeStrideLi
     """Append a check of a layout."""
     context.writer.emit_line(
         "{}({}, {}, {}, {})",
-        *(context.module.need("assert_layout"), context.values[line.buffer]),
+        *(bind_compiled(context.module, "assert_layout"), context.values[line.buffer]),
         context.expressions.format_tuple(line.size),
         context.expressions.format_tuple(line.stride),
         format_string(layout_subject(line)),

@@ -525,7 +525,7 @@ wait_event %e @cpu stream(2)
         """
         r = empty_strided_cpu((s0, 8), (8, 1), float32)
         addmm_out(x, x, w, 0.5, 1, r)
-        torch_mm(r, m, out=x)
+        aten_mm_out(r, m, out=x)
         v = reinterpret_tensor(r, (1, 8), (8, 1), 0)
         mm_out(v, w, v)
         del v
@@ -563,7 +563,7 @@ memory_format(contiguous_format)) : f32[8, 8]
         %h = extern_kernel aten.t.default(%m) aliases(%m) : f32[8, 8; stride 1, 8]
         """,
         """
-        r = torch_addmm(m, m, w, beta=2, alpha=0.5)
+        r = aten_addmm_default(m, m, w, beta=2, alpha=0.5)
         c = aten_cat_default([x, m], 0)
         e = aten_full_default([s0, 2], 1.0, dtype=float64, device=device, pin_memory=False)
         d = aten_div_Tensor_mode(m, w, rounding_mode='floor')
@@ -823,7 +823,7 @@ from(nodes("neg"), at("model.py", 8))
             del c
             if not go_on: break
             n1 = aten_add_Scalar(j, 1)
-            n2 = torch_mm(r, m)
+            n2 = aten_mm_default(r, m)
             j, r = n1, n2
             del n1, n2
             first = False

@@ -48,7 +48,7 @@ def test_a_region_is_a_function_of_its_tensors_constants_and_numbers() -> None:
         """
 def layer(x, w, out, c, s0):
     t = empty_strided_cuda((s0, 64), (64, 1), float32)
-    torch_mm(x, w, out=t)
+    aten_mm_out(x, w, out=t)
     u = aten_add_Tensor(t, c, alpha=1)
     del t
     aten_relu_out(u, out=out)

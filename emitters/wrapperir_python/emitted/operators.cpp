@@ -1,6 +1,6 @@
-// Operators of an emitted program, called through PyTorch's stable C functions: nothing is
-// dispatched, no argument is parsed.  What is no plain CPU tensor, and what fails, is given to
-// PyTorch's own binding, which knows what to do or what to say.
+// Operators and layout checks of an emitted program, through PyTorch's stable C functions:
+// nothing is dispatched, no argument is parsed.  What is no plain tensor (for operators: of the
+// CPU), and what fails, is given to a function of Python, which knows what to do or what to say.
 //
 // No gradient is recorded and no version counted, so out must be memory of the program's own.
 
@@ -114,6 +114,33 @@ PyObject* baddbmm_out(PyObject* binding, PyObject* const* given, Py_ssize_t coun
   return multiply<3, 3, 2>(function, binding, scaled_keywords, given, count);
 }
 
+// Whether a tuple has these numbers; where `sizes` are given, only those of dimensions of more
+// than one element count.
+bool has(PyObject* tuple, int64_t dims, const int64_t* numbers, const int64_t* sizes) {
+  if (!PyTuple_CheckExact(tuple) || PyTuple_GET_SIZE(tuple) != dims) return false;
+  for (int64_t i = 0; i < dims; ++i) {
+    if (sizes && sizes[i] <= 1) continue;
+    PyObject* wanted = PyTuple_GET_ITEM(tuple, i);
+    int overflow = 0;
+    if (!PyLong_CheckExact(wanted)) return false;
+    if (PyLong_AsLongLongAndOverflow(wanted, &overflow) != numbers[i] || overflow) return false;
+  }
+  return true;
+}
+
+// assert_layout(tensor, size, stride, subject); what differs is told by the function in Python.
+PyObject* assert_layout(PyObject* explain, PyObject* const* given, Py_ssize_t count) {
+  if (count == 4 && is_plain(given[0])) {
+    AtenTensorHandle tensor = handle_of(given[0]);
+    int64_t dims = 0, *sizes = nullptr, *strides = nullptr;
+    if (!aoti_torch_get_dim(tensor, &dims) && !aoti_torch_get_sizes(tensor, &sizes) &&
+        has(given[1], dims, sizes, nullptr) && !aoti_torch_get_strides(tensor, &strides) &&
+        has(given[2], dims, strides, sizes))
+      Py_RETURN_NONE;
+  }
+  return PyObject_Vectorcall(explain, given, count, nullptr);
+}
+
 struct Operator {
   const char* binding;
   PyMethodDef method;
@@ -132,6 +159,17 @@ Operator operators[] = {
     {"baddbmm", method<baddbmm_out>("baddbmm_out")},
 };
 
+PyMethodDef layout_check = method<assert_layout>("assert_layout");
+
+// Return assert_layout, which calls a function of Python where a layout differs.
+PyObject* explained_by(PyObject*, PyObject* explain) {
+  return PyCFunction_New(&layout_check, explain);
+}
+
+PyMethodDef functions[] = {
+    {"assert_layout_explained_by", explained_by, METH_O, nullptr},
+    {nullptr, nullptr, 0, nullptr}};
+
 bool fill(PyObject* module, PyObject* torch) {
   out_keyword = Py_BuildValue("(s)", "out");
   scaled_keywords = Py_BuildValue("(sss)", "beta", "alpha", "out");
@@ -149,7 +187,7 @@ bool fill(PyObject* module, PyObject* torch) {
 }
 
 PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "operators", nullptr, -1, nullptr, nullptr, nullptr, nullptr, nullptr};
+    PyModuleDef_HEAD_INIT, "operators", nullptr, -1, functions, nullptr, nullptr, nullptr, nullptr};
 
 }  // namespace
 

@@ -1,6 +1,7 @@
 """Operators of an emitted program, called with their tensors, their numbers and ``out``.
 
 They are PyTorch's own; where there is a compiler, they are called through operators.cpp.
+So are checks of layouts.
 """
 
 import hashlib
@@ -47,6 +48,24 @@ def baddbmm_out(
     torch.baddbmm(x, a, b, beta=beta, alpha=alpha, out=out)
 
 
+def assert_layout(
+    tensor: torch.Tensor, size: tuple[int, ...], stride: tuple[int, ...], subject: str
+) -> None:
+    """Check the size and stride of a tensor; strides of dimensions of size 1 do not count.
+
+    Raises:
+        AssertionError: they differ.
+    """
+    if tensor.shape == size and tensor.stride() == stride:
+        return
+    try:
+        torch._C._dynamo.guards.assert_size_stride(tensor, size, stride)
+    except AssertionError:
+        found = f"size {[*tensor.shape]} and stride {[*tensor.stride()]}"
+        message = f"{subject} has {found}, not {[*size]} and {[*stride]}"
+        raise AssertionError(message) from None
+
+
 def _import_beside(name: str) -> Any:
     """Import a file without state, once for all emitted programs that have it."""
     path = Path(__file__).with_name(f"{name}.py")
@@ -68,3 +87,4 @@ if compiled is not None:
     bmm_out = compiled.bmm_out
     addmm_out = compiled.addmm_out
     baddbmm_out = compiled.baddbmm_out
+    assert_layout = compiled.assert_layout_explained_by(assert_layout)

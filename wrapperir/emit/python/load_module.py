@@ -24,7 +24,7 @@ _COMPILE_ERROR = "C++ compile error"  # of PyTorch's compiler of kernels
 _COMPILED = r"^(\w+) = async_compile\.cpp_pybinding"
 _PLACE = r"^\S+?:\d+:\d+: "
 _DEVICE = r"= torch\.device\(['\"](\w+)['\"](?:, (\d+))?\)$"
-_OPERATOR = r"= torch\.ops\.(\w+\.\w+\.\w+)$"
+_OPERATOR = r"= bindings\.find\(torch\.ops\.(\w+\.\w+\.\w+), "
 
 
 class _TextLoader(SourceLoader):

@@ -15,7 +15,6 @@ from wrapperir.emit.source_text import (
     NameTable,
     SourceWriter,
     fragment,
-    joined,
 )
 from wrapperir.ir import Stream
 
@@ -52,19 +51,6 @@ def whole(value):
     if value != int(value):
         raise ValueError(f"{{value}} is not a whole number")
     return int(value)'''
-    ),
-    "assert_layout": SupportFunction(
-        '''\
-def assert_layout(tensor, size, stride, subject):
-    """Raise an error if a tensor has another size or stride."""
-    if tensor.shape == size and tensor.stride() == stride:
-        return
-    try:  # strides of dimensions of size 1 do not count
-        torch._C._dynamo.guards.assert_size_stride(tensor, size, stride)
-    except AssertionError:
-        found = f"size {{[*tensor.shape]}} and stride {{[*tensor.stride()]}}"
-        message = f"{{subject}} has {{found}}, not {{[*size]}} and {{[*stride]}}"
-        raise AssertionError(message) from None'''
     ),
     "view_bytes": SupportFunction(
         '''\
@@ -105,7 +91,7 @@ RESERVED = frozenset(
     {
         *(*keyword.kwlist, "__debug__", *dir(builtins), *IMPORTS, *SUPPORT_FUNCTIONS),
         *("args", "call", "bind_constants", "constants", "async_compile"),
-        *("operator", "operators", "memory", "memory_check", "kernel_choices"),
+        *("bindings", "operators", "memory", "memory_check", "kernel_choices"),
         *("input_check", "launches", "graphs"),
     }
 )
@@ -139,7 +125,6 @@ class ModuleText:
         self._needs: dict[str, None] = {}
         self._bindings: dict[Fragment, Fragment] = {}
         self._own: dict[Fragment, Fragment] = {}
-        self._operators: dict[Fragment, None] = {}
         self._imports: dict[tuple[LiteralString, LiteralString], Fragment] = {}
 
     def need(self, name: LiteralString) -> Fragment:
@@ -166,12 +151,6 @@ class ModuleText:
         new = self.names.claim(name)
         self._own[new] = expression
         return new
-
-    def bind_operator(self, expression: Fragment, name: str) -> Fragment:
-        """Return a global that holds an operator; loading fails if it is none."""
-        known = self.bind(expression, name)
-        self._operators[known] = None
-        return known
 
     def claim_numbered(self, name: str) -> Fragment:
         """Return a new name like ``name``; with a number from the second on."""
@@ -231,14 +210,6 @@ class ModuleText:
             writer.emit_line("{} = {}", name, expression)
         for name, expression in self._own.items():
             writer.emit_line("{} = {}", name, expression)
-        if self._operators:
-            # A name below torch.ops may be a method or attribute of Python's own.
-            bound = fragment("({},)", joined(", ", self._operators))
-            writer.emit_line("for operator in {}:", bound)
-            with writer.indented():
-                writer.emit_line("if not isinstance(operator, torch._ops.OpOverload):")
-                with writer.indented():
-                    writer.emit_line('raise TypeError(f"{{operator}} is not an operator")')
         for name in (n for n in self._needs if n in SUPPORT_FUNCTIONS):
             writer.emit_blank(2)
             writer.emit_line("{}", fragment(SUPPORT_FUNCTIONS[name].text))
