@@ -182,21 +182,30 @@ def compile_lowered(lowered: "Lowered", options: BackendOptions, role: str) -> "
 def passes_to_run(
     named: tuple[str, ...] | None, emitter: Emitter, *, graphs: bool
 ) -> tuple[str, ...]:
-    """Return the passes that are named, by default ``tile_products`` and the memory passes.
+    """Return the passes that are named, by default those below.
 
-    The first is left out where an emitter or a GPU cannot run its kernel.  With ``graphs``
-    they capture graphs, if they do not do so already.  An emitter without graph regions is
-    given none, and a warning is logged.
+    ``multiply_convolutions`` is the first, unless PyTorch is asked for deterministic
+    algorithms: it then refuses products where it takes convolutions.  ``tile_products``
+    follows where the emitter and the GPU can run its kernel, then the memory passes.  With
+    ``graphs`` they capture graphs, if they do not do so already.  An emitter without graph
+    regions is given none, and a warning is logged.
     """
-    from wrapperir.ir import GraphRegionLine
+    import torch
+
+    from wrapperir.ir import AllocateLine, GraphRegionLine, ReinterpretLine
     from wrapperir.passes import memory_passes
 
     if graphs and GraphRegionLine not in emitter.support.lines:
         _logger.warning("the %s emitter has no graph regions", emitter.name)
         graphs = False
     if named is None:
-        planned = memory_passes(emitter.support.lines, graphs=graphs)
-        return ("tile_products", *planned) if _can_tile_products(emitter) else planned
+        names = memory_passes(emitter.support.lines, graphs=graphs)
+        if _can_tile_products(emitter):
+            names = ("tile_products", *names)
+        can_multiply = emitter.support.lines >= {AllocateLine, ReinterpretLine}
+        if can_multiply and not torch.are_deterministic_algorithms_enabled():
+            names = ("multiply_convolutions", *names)
+        return names
     return ("capture_graphs", *named) if graphs and "capture_graphs" not in named else named
 
 

@@ -27,6 +27,7 @@ from wrapperir.passes.check_nans import check_nans
 from wrapperir.passes.free_early import free_early
 from wrapperir.passes.insert_frees import insert_frees
 from wrapperir.passes.merge_workspaces import merge_workspaces
+from wrapperir.passes.multiply_convolutions import multiply_convolutions
 from wrapperir.passes.open_graph_regions import open_graph_regions
 from wrapperir.passes.plan_memory import plan_memory
 from wrapperir.passes.remove_dead_lines import remove_dead_lines
@@ -51,6 +52,7 @@ __all__ = [
     "insert_frees",
     "memory_passes",
     "merge_workspaces",
+    "multiply_convolutions",
     "open_graph_regions",
     "plan_memory",
     "remove_dead_lines",
@@ -73,6 +75,7 @@ PASSES: Mapping[str, Pass] = MappingProxyType(
         "free_early": free_early,
         "insert_frees": insert_frees,
         "merge_workspaces": merge_workspaces,
+        "multiply_convolutions": multiply_convolutions,
         "open_graph_regions": open_graph_regions,
         "plan_memory": plan_memory,
         "remove_dead_lines": remove_dead_lines,
