@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-_C: Any = torch._C
+_TORCH: Any = torch
+_C = _TORCH._C
 _MODULES = (torch, _C._nn, _C._linalg, _C._fft, _C._special)
 """Functions in C for operators of ``aten`` of the same names, among others."""
 _TENSORS = frozenset({"Tensor", "List[Tensor]"})
@@ -25,7 +26,7 @@ def find(operator: Any, positional: int, *keywords: str) -> Any:
     Raises:
         TypeError: ``operator`` is not an operator.
     """
-    if not isinstance(operator, torch._ops.OpOverload):
+    if not isinstance(operator, _TORCH._ops.OpOverload):
         raise TypeError(f"{operator} is not an operator")
     namespace, _, name = operator._schema.name.partition("::")
     if namespace != "aten" or not _is_of_tensors(operator._schema):

@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+_TORCH: Any = torch
+
 
 def mm_out(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
     """Write ``a @ b`` to ``out``."""
@@ -59,7 +61,7 @@ def assert_layout(
     if tensor.shape == size and tensor.stride() == stride:
         return
     try:
-        torch._C._dynamo.guards.assert_size_stride(tensor, size, stride)
+        _TORCH._C._dynamo.guards.assert_size_stride(tensor, size, stride)
     except AssertionError:
         found = f"size {[*tensor.shape]} and stride {[*tensor.stride()]}"
         message = f"{subject} has {found}, not {[*size]} and {[*stride]}"
