@@ -42,7 +42,7 @@ struct Function {
     std::vector<size_t> found;
     size_t end = 0;
     for (size_t size : sizes) {
-      const size_t unit = size % 8 ? size % 4 ? size % 2 ? 1 : 2 : 4 : 8;
+      const size_t unit = size >= 8 ? 8 : size % 4 ? size % 2 ? 1 : 2 : 4;  // for pointers
       end = (end + unit - 1) / unit * unit;
       found.push_back(end);
       end += size;
