@@ -9,7 +9,7 @@ import gc
 import math
 import struct
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from types import SimpleNamespace
@@ -190,13 +190,6 @@ def _copy(target: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
     return target
 
 
-def _copy_each(targets: Sequence[torch.Tensor], sources: Sequence[torch.Tensor]) -> None:
-    POOLS.meet("copy each")
-    for target, source in zip(targets, sources, strict=True):
-        assert target.dtype == source.dtype == torch.int32
-        _copy(target, source)
-
-
 @cache
 def graphs() -> Any:
     """Return the module of regions that emitted programs have."""
@@ -213,7 +206,6 @@ def graphs() -> Any:
     guards = real._dynamo.guards
     guards._empty_strided_cuda = guards._empty_strided_cpu = _empty_strided
     torch.Tensor.copy_ = _copy  # type: ignore[method-assign,assignment]
-    torch._foreach_copy_ = _copy_each  # type: ignore[assignment]
     assert found._native() is not None
     return found
 

@@ -371,7 +371,7 @@ def check_errors_of_captures_are_said() -> None:
 
 
 @nothing_lives_after()
-def check_many_results_are_copied_together() -> None:
+def check_numbers_among_results_stay() -> None:
     def block(x: torch.Tensor, y: torch.Tensor) -> tuple[Any, ...]:
         made = [fresh() for _ in range(5)]
         for number, total in enumerate(made):
@@ -389,8 +389,6 @@ def check_many_results_are_copied_together() -> None:
             for number, total in enumerate((*found[:3], *found[4:]), 1):
                 torch.testing.assert_close(total, number * x + y)
         assert len(replays()) == 11
-    calls = {name: -count for name, count in POOLS.faults.items()}
-    assert calls.get("copy each"), calls
 
 
 _CAPTURES = ("cuStreamBeginCapture_v2", "cuStreamEndCapture")

@@ -227,22 +227,12 @@ def test_an_operand_of_many_nodes_is_copied_after_it_moved_often() -> None:
     assert region.count() == 1
 
 
-def test_many_results_are_copied_by_kernels_that_find_them_where_they_are(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_many_results_of_several_dtypes() -> None:
     def block(x: torch.Tensor, m: torch.Tensor) -> tuple[torch.Tensor, ...]:
         halves = [(x + number).half() for number in range(40)]
         return *halves, *(m + number for number in range(40)), x * 2
 
     graphs = loaded(ROUND).__globals__["graphs"]
-    movable: list[bool] = []
-    add = graphs.Recorder._add
-
-    def watched(*given: Any) -> bool:
-        movable.append(add(*given))
-        return movable[-1]
-
-    monkeypatch.setattr(graphs.Recorder, "_add", watched)
     region = graphs.region(block, tensors=2, numbers=0, written=(), device=0, recordings=2)
     kept = []
     for _ in range(20):
@@ -250,8 +240,7 @@ def test_many_results_are_copied_by_kernels_that_find_them_where_they_are(
         kept.append((region(x, m), block(x, m)))
     for found, wanted in kept:
         same(found, wanted)
-    assert movable[-1]
-    assert len(movable) < 3
+    assert region.count() == 1
 
 
 def test_memory_is_as_before_after_a_capture_that_fails() -> None:
@@ -265,6 +254,8 @@ def test_memory_is_as_before_after_a_capture_that_fails() -> None:
     region(x, out)
     torch.cuda.synchronize()
     torch._C._cuda_clearCublasWorkspaces()
+    gc.collect()
+    torch.cuda.empty_cache()
     before = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
     with pytest.warns(RuntimeWarning, match="is not replayed as a graph"):
         region(x, out)

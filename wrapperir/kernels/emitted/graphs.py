@@ -13,7 +13,7 @@ import hashlib
 import importlib.util
 import sys
 import warnings
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -27,9 +27,6 @@ RegionFunction: TypeAlias = Callable[..., Any]
 _HERE = Path(__file__).parent
 _MOST_SEEN = 256  # combinations of numbers that are remembered, beside those recorded
 _ATTEMPTS = 3
-_LARGE = 8 << 20  # bytes of a copy that keeps the whole GPU busy
-_FEW = 3  # as many small copies as take longer than one kernel that copies all of them
-_WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def _import_beside(name: str) -> Any:
@@ -215,32 +212,12 @@ class Recorder:
 
         def block(*given: Any) -> Any:
             results = self.block(*given)
-            if targets:
-                _copy(targets, [x for x in results if isinstance(x, torch.Tensor)])
+            found = [x for x in results or () if isinstance(x, torch.Tensor)]
+            for result, target in zip(found, targets, strict=False):
+                target.copy_(result)
             return results
 
         return _captures.capture(_native(), block, [*tensors, *numbers], pool)
-
-
-def _copy(targets: Sequence[torch.Tensor], sources: Sequence[torch.Tensor]) -> None:
-    """Copy tensors to others of the same layouts; one kernel copies many small ones."""
-    groups: defaultdict[torch.dtype, list[tuple[torch.Tensor, torch.Tensor]]]
-    groups = defaultdict(list)
-    for target, source in zip(targets, sources, strict=True):
-        words = None if source.is_complex() else _WORDS.get(source.itemsize)
-        if words is None or source.nbytes > _LARGE:
-            target.copy_(source)
-        else:
-            groups[words].append((target, source))
-    for words, pairs in groups.items():
-        if len(pairs) < _FEW:
-            for target, source in pairs:
-                target.copy_(source)
-        else:
-            copied, given = (
-                [x.view(words) for x in each] for each in zip(*pairs, strict=True)
-            )
-            torch._foreach_copy_(copied, given)
 
 
 def _addresses(tensor: torch.Tensor) -> tuple[int, int, int]:
