@@ -77,10 +77,37 @@ def test_slow_products_are_replaced(facts: dict[str, str]) -> None:
         {"x": "8, 64; stride 68, 1"},
         {"x": "8, 64; stride 1, 8"},
         {"y": "8, 2049; stride 1, 8"},
+        {"y": "4, 2049"},
+        {"y": "8, 2048"},
+        {"w": "72, 2049; stride 1, 72"},
+        {"w": "64, 2049; stride 1, 64; offset 3"},
     ],
 )
 def test_other_products_stay(facts: dict[str, str]) -> None:
     assert not changed(facts)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("1, 64]@cuda:0", "1, 64]@cuda:1"),
+        ("writes(%y) @cuda:0", "writes(%y) @cuda:1"),
+        ("out = %y)", "out = %y, extra = 1)"),
+        ("(%x, %w, out", "(%x, out"),
+    ],
+)
+def test_products_that_a_kernel_would_change_stay(old: str, new: str) -> None:
+    text = PRODUCT.format(**USUAL)
+    assert old in text
+    program = parse_program(text.replace(old, new))
+    assert tile_products(program) == program
+
+
+def test_a_product_with_a_result_stays() -> None:
+    text = PRODUCT.format(**USUAL).replace("  extern_kernel", "  %z = extern_kernel")
+    text = text.replace("writes(%y) @cuda:0", "writes(%y) @cuda:0 : f16[8, 2049]@cuda:0")
+    program = parse_program(text)
+    assert tile_products(program) == program
 
 
 def test_products_of_other_dtypes_stay() -> None:

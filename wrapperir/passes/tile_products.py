@@ -211,12 +211,17 @@ def _call(
     refs = [value for value in given if isinstance(value, wir.BufferRef)]
     types_of_refs = (types.get(ref.name) for ref in refs)
     found = [type for type in types_of_refs if isinstance(type, wir.TensorType)]
-    if len(given) != 3 or len(found) != 3 or not all(map(_is_plain, found)):
+    if line.result is not None or len(given) != 3 or len(found) != 3:
+        return None
+    if not all(map(_is_plain, found)):
         return None
     x, w, out = found
     rows, depth, columns = x.size[0], x.size[1], w.size[1]
     suits = (
-        x.dtype == w.dtype == out.dtype
+        w.size[0] == depth
+        and out.size == (rows, columns)
+        and x.device == w.device == out.device == line.device
+        and x.dtype == w.dtype == out.dtype
         and x.dtype in (wir.DType.F16, wir.DType.BF16)
         and isinstance(columns, int)
         and isinstance(depth, int)
@@ -224,8 +229,8 @@ def _call(
         and columns % 2
         and depth >= LEAST_DEPTH
         and rows not in (0, 1)
-        and _has_aligned_rows(x.stride)
-        and _has_aligned_rows(w.stride[::-1])
+        and _has_aligned_rows(x.stride, x.offset)
+        and _has_aligned_rows(w.stride[::-1], w.offset)
         and out.stride[1] == 1
     )
     if not suits:
@@ -246,9 +251,10 @@ def _is_plain(type: wir.TensorType) -> bool:
     return type.device.kind == "cuda" and usual and len(type.size) == 2
 
 
-def _has_aligned_rows(stride: tuple[wir.Expr, ...]) -> bool:
+def _has_aligned_rows(stride: tuple[wir.Expr, ...], offset: wir.Expr) -> bool:
     step, element = stride
-    return element == 1 and isinstance(step, int) and step % ALIGNED == 0
+    begins = all(isinstance(at, int) and at % ALIGNED == 0 for at in (step, offset))
+    return element == 1 and begins
 
 
 def _tile_of(rows: wir.Expr) -> _Tile:
