@@ -110,6 +110,18 @@ def test_a_product_with_a_result_stays() -> None:
     assert tile_products(program) == program
 
 
+def test_a_product_with_operands_in_another_order_stays() -> None:
+    facts = {
+        **USUAL,
+        "x": "2049, 2049; stride 2056, 1",
+        "w": "2049, 2049",
+        "y": "2049, 2049; stride 1, 2056",
+    }
+    text = PRODUCT.format(**facts)
+    program = parse_program(text.replace("%w, out = %y)", "out = %y, mat2 = %w)"))
+    assert tile_products(program) == program
+
+
 def test_products_of_other_dtypes_stay() -> None:
     text = PRODUCT.format(**USUAL)
     program = parse_program(text.replace("f16", "f32"))

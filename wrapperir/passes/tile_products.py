@@ -211,7 +211,8 @@ def _call(
     refs = [value for value in given if isinstance(value, wir.BufferRef)]
     types_of_refs = (types.get(ref.name) for ref in refs)
     found = [type for type in types_of_refs if isinstance(type, wir.TensorType)]
-    if line.result is not None or len(given) != 3 or len(found) != 3:
+    keywords = [name for name, _ in line.keywords]
+    if line.result is not None or keywords != ["out"] or len(given) != 3 or len(found) != 3:
         return None
     if not all(map(_is_plain, found)):
         return None
