@@ -561,3 +561,31 @@ def test_an_assert_of_memory_that_a_moved_line_uses_moves_too() -> None:
     (region,) = regions(found.program)
     assert count_calls(region) == 3
     assert verify(found.program) == ()
+
+
+DONATED = """wrapperir 1
+
+program @main(%x: donated f32[64, 64]@cuda, %w: f32[64, 64]@cuda) {
+  %a = allocate f32[64, 64]@cuda
+  extern_kernel aten.mm.out(%x, %w, out = %a) writes(%a) @cuda
+  %b = reuse %x as f32[64, 64]@cuda
+  extern_kernel aten.mul.out(%b, %a, out = %b) writes(%b) @cuda
+  free %a
+  %c = allocate f32[64, 64]@cuda
+  extern_kernel aten.mm.out(%b, %w, out = %c) writes(%c) @cuda
+  free %b
+  free %w
+  return %c
+}
+"""
+
+
+def test_a_region_writes_a_donated_input_that_is_reused() -> None:
+    program = parse_program(DONATED)
+    assert verify(program) == ()
+    found = capture_graphs(program)
+    assert verify(found) == ()
+    text = format_program(found)
+    assert "%b_0 = reinterpret %x_0 as f32[64, 64]@cuda\n" in text
+    assert "aten.mul.out(%b_0, %a, out = %b_0) writes(%b_0)" in text
+    assert text.count(" = allocate ") == 2

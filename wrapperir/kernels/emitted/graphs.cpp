@@ -85,21 +85,6 @@ bool read_number(PyObject* object, uint64_t& bits, NumberKind& kind) {
   return !overflow;
 }
 
-// Have the processor load what reading the addresses of later tensors needs: weights that the last
-// call used are often not in its caches. A PyTorch of another layout only makes this useless.
-void prefetch(const Region& region, PyObject* const* given, Py_ssize_t index) {
-  constexpr Py_ssize_t ahead = 6;
-  constexpr size_t storage_word = 2;  // of an at::TensorImpl, after two pointers' bytes
-  const auto implementation = [&](Py_ssize_t i) {
-    return i < region.tensors && is_plain(given[i])
-        ? *reinterpret_cast<void***>(handle_of(given[i]))
-        : nullptr;
-  };
-  __builtin_prefetch(implementation(index + 2 * ahead));
-  void** const next = implementation(index + ahead);
-  if (next) __builtin_prefetch(next[storage_word]);
-}
-
 // The key of a call: the stream, the numbers, and how addresses are aligned, by which libraries
 // pick kernels.
 bool read_key(
@@ -118,7 +103,6 @@ bool read_key(
   }
   uint64_t alignments = 0;
   for (Py_ssize_t i = 0; i < region.tensors; ++i) {
-    prefetch(region, given, i);
     if (!read_address(given[i], addresses)) return false;
     const uint64_t bits = addresses.back() | most_aligned;
     alignments = alignments << 4 | static_cast<uint64_t>(__builtin_ctzll(bits));
