@@ -1,13 +1,14 @@
 """PyTorch's C functions for operators: the same bits and aliases as the operators'."""
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 import pytest
 import torch
 from attrs import frozen
+from torch._ops import OpOverloadPacket
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -54,6 +55,26 @@ def test_a_function_is_found_where_no_other_overload_takes_the_call(
     assert found is (operator if function is None else function)
 
 
+def aten_overloads() -> Iterator[Any]:
+    for schema in C._jit_get_all_schemas():
+        packet = getattr(aten, schema.name.removeprefix("aten::"), None)
+        if schema.name.startswith("aten::") and isinstance(packet, OpOverloadPacket):
+            yield getattr(packet, schema.overload_name or "default")
+
+
+def test_functions_take_the_results_as_one_argument() -> None:
+    """``torch.topk`` takes ``out``, not ``values`` and ``indices``."""
+    compared = 0
+    for operator in aten_overloads():
+        parameters = operator._schema.arguments
+        outs = [p.name for p in parameters if p.is_out]
+        keywords = [p.name for p in parameters if p.kwarg_only]
+        if outs and outs != ["out"]:
+            compared += 1
+            assert find(operator, len(parameters) - len(keywords), *keywords) is operator
+    assert compared > 100
+
+
 def test_what_is_no_operator_is_refused() -> None:
     with pytest.raises(TypeError, match="is not an operator"):
         find(aten.mm.overloads, 2)
@@ -86,23 +107,23 @@ class Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(*args, **given)
 
     def compare_out(self, func: Any, args: Sequence[Any], given: Mapping[str, Any]) -> None:
-        """Compare the overload that writes the result to given memory, if there is one."""
+        """Compare the overloads that write the results to given memory."""
         names = [p.name for p in func._schema.arguments]
         for name in func.overloadpacket.overloads():
             operator = getattr(func.overloadpacket, name)
             outs = [p.name for p in operator._schema.arguments if p.is_out]
-            if (
-                len(outs) != 1
-                or [p.name for p in operator._schema.arguments] != names + outs
-            ):
+            if not outs or [p.name for p in operator._schema.arguments] != names + outs:
                 continue
             function = find(operator, len(args), *given, *outs)
-            given_copy = copied((list(args), dict(given)))
-            result = func(*given_copy[0], **given_copy[1])
-            if function is not operator and isinstance(result, torch.Tensor):
-                self.compared.add(str(operator))
-                out = torch.zeros_like(result)
-                assert_same_calls(operator, function, args, {**given, outs[0]: out})
+            if function is operator:
+                continue
+            copy = copied((list(args), dict(given)))
+            result = func(*copy[0], **copy[1])
+            # ``out`` is a list where the result is one.
+            memory = pytree.tree_map(torch.zeros_like, result)
+            self.compared.add(str(operator))
+            keywords = {**given, outs[0]: memory}
+            assert_same_calls(operator, function, args, keywords)
 
 
 def assert_same_calls(

@@ -33,6 +33,8 @@ def find(operator: Any, positional: int, *keywords: str) -> Any:
         return operator
     if torch.Tag.generated in operator.tags:  # it has no binding
         return operator
+    if any(p.is_out and p.name != "out" for p in operator._schema.arguments):
+        return operator  # the function takes several results as one ``out``
     packet = operator.overloadpacket
     others = [getattr(packet, o) for o in packet.overloads() if o != "hacked_twin"]
     given = frozenset(keywords)
