@@ -35,7 +35,10 @@ FOUND: list[tuple[Any, int, Sequence[str], object]] = [
         (aten.special_i0e.default, 1, (), C._special.special_i0e),
         (aten.max.dim, 2, (), None),  # max.other takes two, too
         (aten.add.Tensor, 2, (), None),
-        (aten.relu.out, 1, ("out",), None),  # generated, without a binding
+        (aten.where.self_out, 1, ("self", "other", "out"), None),  # the function's is input
+    (aten.sort.Tensor, 1, ("reverse",), None),  # of TorchScript
+    (aten.sparse_coo_tensor.indices, 2, ("dtype", "layout"), None),
+    (aten.relu.out, 1, ("out",), None),  # generated, without a binding
         (aten.sum.IntList_out, 2, ("out",), torch.sum),
         (aten.full.default, 2, (), None),  # heeds the default device
         (aten.convolution_backward.default, 11, (), None),

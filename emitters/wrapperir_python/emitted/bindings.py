@@ -28,29 +28,34 @@ def find(operator: Any, positional: int, *keywords: str) -> Any:
     """
     if not isinstance(operator, _TORCH._ops.OpOverload):
         raise TypeError(f"{operator} is not an operator")
-    namespace, _, name = operator._schema.name.partition("::")
-    if namespace != "aten" or not _is_of_tensors(operator._schema):
+    if not _is_suited(operator) or "self" in keywords:  # functions name it ``input``
         return operator
-    if torch.Tag.generated in operator.tags:  # it has no binding
-        return operator
-    if any(p.is_out and p.name != "out" for p in operator._schema.arguments):
-        return operator  # the function takes several results as one ``out``
-    packet = operator.overloadpacket
-    others = [getattr(packet, o) for o in packet.overloads() if o != "hacked_twin"]
-    given = frozenset(keywords)
-    for schema in (other._schema for other in others if other is not operator):
-        if _is_of_tensors(schema) and _takes(schema, positional, given):
+    packet, given = operator.overloadpacket, frozenset(keywords)
+    for other in (getattr(packet, overload) for overload in packet.overloads()):
+        # TorchScript has further overloads, which are not dispatched.
+        is_other = other is not operator and _C._dispatch_has_kernel(other.name())
+        if is_other and _takes(other._schema, positional, given):
             return operator
     for module in _MODULES:
-        function = getattr(module, name, None)
+        function = getattr(module, packet.__name__, None)
         if isinstance(function, types.BuiltinFunctionType):
             return function
     return operator
 
 
-def _is_of_tensors(schema: Any) -> bool:
-    """Return whether the first argument is tensors; TorchScript has others for numbers."""
-    return bool(schema.arguments) and str(schema.arguments[0].type) in _TENSORS
+def _is_suited(operator: Any) -> bool:
+    """Return whether a C function of the operator's name takes the operator's arguments."""
+    schema = operator._schema
+    return (
+        schema.name.startswith("aten::")
+        and not schema.name.startswith("aten::sparse_")  # these functions differ
+        and _C._dispatch_has_kernel(operator.name())
+        and torch.Tag.generated not in operator.tags  # it has no function
+        and bool(schema.arguments)
+        and str(schema.arguments[0].type) in _TENSORS
+        # A function takes several results as one argument.
+        and all(p.name == "out" for p in schema.arguments if p.is_out)
+    )
 
 
 def _takes(schema: Any, positional: int, keywords: Set[str]) -> bool:
