@@ -97,7 +97,8 @@ def _load_error(module: ModuleType, text: str, error: Exception) -> DiagnosticEr
     frames = traceback.walk_tb(error.__traceback__)
     numbers = [n for frame, n in frames if frame.f_globals is vars(module)]
     statement = text.split("\n")[numbers[0] - 1] if numbers else ""
-    if bound := re.search(_OPERATOR, statement):
+    bound = re.search(_OPERATOR, statement)
+    if bound and not isinstance(error, TypeError):  # it is there, and not an operator
         try:
             find_overload(bound[1])
         except UnknownOperatorError as unknown:
