@@ -201,13 +201,15 @@ class Clock:
         module.synchronize()
         if hasattr(module, "Event"):
             with contextlib.ExitStack() as stack:
+                pool = None
                 if hasattr(module, "MemPool"):
                     # A later tensor in memory of this size would keep all of it reserved.
-                    self._pool = module.MemPool()
-                    stack.enter_context(module.use_mem_pool(self._pool, device))
+                    pool = module.MemPool()
+                    stack.enter_context(module.use_mem_pool(pool, device))
                 self._flushed = torch.empty(
                     FLUSHED_BYTES // 4, dtype=torch.int32, device=device
                 )
+                self._pool = pool  # set after the tensor, it goes after it
             self._events = [module.Event(enable_timing=True) for _ in range(2)]
 
     def __call__(self, run: Callable[[], object]) -> float:
