@@ -1,12 +1,9 @@
 """Settings for every test."""
 
 import ctypes
-import faulthandler
 import gc
 import logging
 import os
-import signal
-import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -65,14 +62,6 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
     gc.enable()
-
-
-def pytest_unconfigure() -> None:
-    """Where there is a GPU, end a process that hangs at its end, and show its stack."""
-    if "torch" in sys.modules and sys.modules["torch"].cuda.is_available():
-        faulthandler.dump_traceback_later(30, exit=True, file=2)
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(60)
 
 
 @pytest.fixture(autouse=True)

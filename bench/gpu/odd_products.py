@@ -6,14 +6,14 @@ Both take turns, each replayed from a CUDA graph with a number of calls, so that
 count little.  Times are the least microseconds of a call.
 """
 
-import time
-from collections.abc import Callable
-from typing import Any
-
 import torch
 
+from bench.gpu.contenders import Step, captured
+from bench.gpu.models import Inputs
+from bench.gpu.turns import seconds_of
 from bench.machine import describe_machine
 from wrapperir.emit import compile_program
+from wrapperir.ir import Program
 from wrapperir.passes import tile_products
 from wrapperir.text import parse_program
 
@@ -43,27 +43,15 @@ program @main(%x: f16[{rows}, {depth}]@cuda:0, \
 """
 
 
-def recorded(call: Any, inputs: tuple[torch.Tensor, ...]) -> Callable[[], None]:
-    """Return a replay of ``CALLS`` calls."""
-    side: torch.cuda.Stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            call([*inputs])
-    side.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+def recorded(program: Program, inputs: Inputs) -> Step:
+    """Return a replay of ``CALLS`` calls of a program."""
+    call = compile_program(program, emitter="python")
+
+    def calls(given: Inputs) -> None:
         for _ in range(CALLS):
-            call([*inputs])
-    return graph.replay
+            call([*given])
 
-
-def seconds_of(replay: Callable[[], None]) -> float:
-    """Return the seconds of a call."""
-    torch.cuda.synchronize()
-    start = time.perf_counter()
-    replay()
-    torch.cuda.synchronize()
-    return (time.perf_counter() - start) / CALLS
+    return captured(calls, [inputs])
 
 
 def main() -> None:
@@ -79,12 +67,12 @@ def main() -> None:
         )
         text = PROGRAM.format(rows=rows, depth=depth, columns=columns)
         program = parse_program(text)
-        replays = [
-            recorded(compile_program(each, emitter="python"), inputs)
-            for each in (program, tile_products(program))
+        replays = [recorded(each, inputs) for each in (program, tile_products(program))]
+        times = [
+            [seconds_of(replay, "in_place", [inputs], calls=1) for replay in replays]
+            for _ in range(ROUNDS)
         ]
-        times = [[seconds_of(replay) * 1e6 for replay in replays] for _ in range(ROUNDS)]
-        operator, kernel = map(min, zip(*times, strict=True))
+        operator, kernel = (min(each) * 1e6 / CALLS for each in zip(*times, strict=True))
         shown = f"{operator:.1f} | {kernel:.1f} | {kernel / operator:.2f}"
         print(f"| {rows} × {depth} × {columns} | {shown} |", flush=True)
 

@@ -3,9 +3,9 @@
 Each contender is compared with eager before it is timed.  The process prints JSON objects,
 one a line: one for each contender that is compiled, ``{"ready": true}`` after the last, and
 after a line on its standard input, a record for each contender.  Times are microseconds of
-a call, the GPU's work included: of calls in a row with inputs that stay where they are
-(``in_place``), and with inputs at other addresses in each call (``moved``); and of calls
-after each of which the host waits for the GPU (``waited``).
+a call, the GPU's work included.  There are three kinds: calls in a row with inputs that
+stay where they are (``in_place``), calls in a row with inputs at other addresses each time
+(``moved``), and calls where the host waits for the GPU before the next one (``waited``).
 
     python -m bench.gpu.turns WORKLOAD ROUNDS
 """

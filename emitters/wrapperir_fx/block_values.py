@@ -2,7 +2,7 @@
 
 They take and return tensors and ints, called leaves here.  A float becomes a tensor with
 one double, a tuple becomes its elements; an opaque value is returned and never taken.
-Graph regions are no higher-order operators: they take floats, which are not ``boxed``.
+Graph regions are not higher-order operators: they take floats as they are.
 """
 
 import operator

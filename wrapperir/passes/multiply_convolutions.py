@@ -1,11 +1,12 @@
 """Compute pointwise convolutions as matrix products."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import evolve, frozen
 
 from wrapperir import ir as wir
-from wrapperir.ir.blocks import rewrite_blocks, walk_lines
+from wrapperir.analysis import Body, rewrite_bodies
+from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.line_effects import value_types
 from wrapperir.ir.mentions import type_symbols
 
@@ -59,20 +60,15 @@ def multiply_convolutions(program: wir.Program) -> wir.Program:
     types = value_types(program)
     names = wir.FreshNames(types)
 
-    def rewritten(lines: Sequence[wir.BodyLine]) -> tuple[wir.BodyLine, ...]:
-        made: list[wir.BodyLine] = []
-        for line in lines:
+    def multiplied(body: Body) -> Iterator[wir.BodyLine]:
+        for line in body.lines:
             convolution = _find_pointwise(line, types)
             if convolution is None:
-                made.append(rewrite_blocks(line, block))
+                yield line
             else:
-                made += _product_lines(convolution, names)
-        return tuple(made)
+                yield from _product_lines(convolution, names)
 
-    def block(given: wir.Block) -> wir.Block:
-        return evolve(given, lines=rewritten(given.lines))
-
-    return evolve(program, lines=rewritten(program.lines))
+    return rewrite_bodies(program, multiplied)
 
 
 @frozen

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from attrs import define, evolve, field, frozen
 
 from wrapperir import ir as wir
-from wrapperir.analysis import Body, rewrite_bodies
-from wrapperir.ir.line_effects import LineEffects
+from wrapperir.analysis import rewrite_bodies
+from wrapperir.ir.line_effects import value_types
 
 LEAST_COLUMNS = 2048
 """Columns of a product that is worth a kernel of its own."""
@@ -142,9 +142,8 @@ ROWS: constexpr, COLUMNS: constexpr, DEPTH: constexpr) {
     Linear in the program.
     """
     made = _Kernels(wir.FreshNames(line.name for line in program.definitions))
-    effects = LineEffects.of_program(program)
-    constants = {constant.name: constant.type for constant in program.constants}
-    changed = rewrite_bodies(program, lambda body: _tiled(body, constants, effects, made))
+    types = value_types(program)
+    changed = rewrite_bodies(program, lambda body: _tiled(body.lines, types, made))
     added = (*program.definitions, *made.definitions.values())
     return evolve(changed, definitions=added) if made.definitions else program
 
@@ -189,14 +188,9 @@ def _definition(name: str, dtype: wir.DType, tile: _Tile) -> wir.KernelDefinitio
 
 
 def _tiled(
-    body: Body,
-    constants: Mapping[str, wir.ValueType],
-    effects: LineEffects,
-    kernels: _Kernels,
+    lines: Iterable[wir.BodyLine], types: Mapping[str, wir.ValueType], kernels: _Kernels
 ) -> Iterable[wir.BodyLine]:
-    types = {**constants, **{name: type for name, type, _ in body.entry}}
-    for line in body.lines:
-        types.update((made.name, made.type) for made in effects.visit(line).definitions)
+    for line in lines:
         call = None
         if isinstance(line, wir.ExternKernelLine) and line.operator == "aten.mm.out":
             call = _call(line, types, kernels)
@@ -209,7 +203,7 @@ def _call(
     """Return the launch that computes a product, if it is one for the kernel."""
     given = (*line.arguments, *(value for _, value in line.keywords))
     refs = [value for value in given if isinstance(value, wir.BufferRef)]
-    types_of_refs = (types.get(ref.name) for ref in refs)
+    types_of_refs = (types[ref.name] for ref in refs)
     found = [type for type in types_of_refs if isinstance(type, wir.TensorType)]
     keywords = [name for name, _ in line.keywords]
     if line.result is not None or keywords != ["out"] or len(given) != 3 or len(found) != 3:

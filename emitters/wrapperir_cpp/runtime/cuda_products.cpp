@@ -277,7 +277,7 @@ class ProductCall {
     check_status(g.batches == 1 ? run_one(g, alpha, beta) : run_batch(g, alpha, beta));
   }
 
-  // Add `bias` to each column of the result; false if there is no algorithm.
+  // Add `bias` to each column of the result; false if cublasLt has no algorithm for it.
   bool run_with_bias(const Gemm& g, double alpha, const char* bias) {
     if (!p_.workspace_) {
       p_.workspace_bytes_ = _ZN2at4cuda26getCUDABlasLtWorkspaceSizeEv();

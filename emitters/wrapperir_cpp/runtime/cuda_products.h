@@ -33,9 +33,9 @@ class Products {
   size_t workspace_bytes_ = 0;
 };
 
-// Compute `out = alpha * left @ right + beta * source`, for matrices or batches of matrices;
-// without data, there is no source. PyTorch's operator is called for layouts that it copies, and
-// under settings that are not honoured here; otherwise the results have the same bits as its.
+// Compute `out = alpha * left @ right + beta * source`, for matrices or batches of matrices. A
+// source without data is left out. Where PyTorch's operator would copy a matrix, or a setting is
+// not honoured here, that operator is called. Otherwise the results have the bits of the operator.
 void multiply(
     int line, Products& products, DeviceCall& call, int stream, DType dtype,
     const ProductOperand& out, const ProductOperand& left, const ProductOperand& right,

@@ -67,7 +67,7 @@ class Recorder {
   // The bytes of an operand from its address on.
   int64_t room_of(size_t operand) const {
     if (operand < region_.tensors.size())
-      return std::max<int64_t>(region_.tensor(operand).bytes, 0);  // less if there is no element
+      return std::max<int64_t>(region_.tensor(operand).bytes, 0);  // negative if it has no elements
     if (operand < region_.given_count()) return region_.call.block_bytes();
     return made_->results[operand - region_.given_count()].bytes;
   }

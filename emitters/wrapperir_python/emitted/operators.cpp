@@ -1,6 +1,7 @@
 // Operators and layout checks of an emitted program, through PyTorch's stable C functions:
-// nothing is dispatched, no argument is parsed.  What is no plain tensor (for operators: of the
-// CPU), and what fails, is given to a function of Python, which knows what to do or what to say.
+// nothing is dispatched, no argument is parsed.  A function of Python is called instead for a
+// tensor of a subclass, for an operator on a tensor outside the CPU, and if a call fails: it
+// computes the result or explains the error.
 //
 // No gradient is recorded and no version counted, so out must be memory of the program's own.
 
