@@ -4,13 +4,14 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
+from bench.gpu.contenders import CONTENDERS
 from bench.results import Record
 
 MODELS = ("gpt2", "bert", "resnet", "decoding", "lengths")
 CHAINS = ("softmaxes", "products")
 EVERYTHING = (*MODELS, "training", *CHAINS)
-TABLES = ("calls", "build")
-"""The records of a contender: times of a call; compile time and memory."""
+TABLES = {"calls": ("in_place", "moved", "waited"), "build": ("allocated", "reserved")}
+"""The records of a contender, and figures that each of them has."""
 
 
 @frozen
@@ -41,10 +42,36 @@ class Figures:
         """Return whether a record is there, and nothing of it was skipped."""
         return name in self.records and not self.records[name].get("skipped")
 
+    def refused(self, workload: str, contender: str, table: str = "calls") -> bool:
+        """Return whether a reason was recorded why a contender has no figures."""
+        return bool(self.records.get(f"{workload}/{contender}/{table}", {}).get("skipped"))
+
+    def settled(self, workload: str, contender: str, table: str) -> bool:
+        """Return whether a contender has all figures of a table, or a reason why not."""
+        record = self.records.get(f"{workload}/{contender}/{table}", {})
+        return all(each in record for each in TABLES[table]) or self.refused(
+            workload, contender, table
+        )
+
+    def timed(self, workload: str) -> bool:
+        """Return whether the times of all contenders of a workload are settled."""
+        return all(self.settled(workload, each.name, "calls") for each in CONTENDERS)
+
     def measured(self, workload: str) -> bool:
-        """Return whether a contender of the workload was timed."""
-        calls = (n for n in self.records if n.startswith(f"{workload}/"))
-        return any("in_place" in self.records[name] for name in calls)
+        """Return whether a contender of the workload has any figure."""
+        records = [r for n, r in self.records.items() if n.startswith(f"{workload}/")]
+        return any(f in record for record in records for fs in TABLES.values() for f in fs)
+
+    def turns(self) -> str:
+        """Return how many turns contenders had: a number, or the least and the most."""
+        found = {int(r["turns"] or 0) for r in self.records.values() if "turns" in r}
+        return " to ".join(map(str, sorted({min(found), max(found)}))) if found else ""
+
+    def commits(self, *more: str) -> str:
+        """Return the commits that figures are of, the latest last."""
+        known = self.text("commits")
+        names = [*(known.split(", ") if known else ()), *more]
+        return ", ".join(dict.fromkeys(names))
 
 
 @frozen(kw_only=True)

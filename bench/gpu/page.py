@@ -13,11 +13,12 @@ LARGEST_ERROR = 0.05
 INTRODUCTION = """\
 # Speed on a GPU
 
-Output of one run of `make bench-gpu`. Models have random weights.
+Output of `make bench-gpu` at commit {commits}. Models have random weights.
 
 {machine}
 
-All contenders of a workload take turns in one process.
+All contenders of a workload take turns in one process. Kernels were tuned before, while
+other processes used the GPU.
 
 - *Inductor*: its Python wrapper; *cpp_wrapper* and *reduce-overhead*: its settings.
 - *wrapperir, Python* and *wrapperir, C++*: `backend="wrapperir"` with these emitters;
@@ -30,22 +31,24 @@ A training step is a forward and a backward pass, with the gradients dropped bef
 CALLS = """
 ## Microseconds of a call
 
-The GPU's work included; the least of {rounds} turns. Inputs stay where they are, or in
-*moved*, are at other addresses in each call. Workloads with more than one input move them
-in both.
+The GPU's work included; the least of {turns} turns. The first row of a workload is of calls
+in a row: the host prepares a call while the GPU works on those before it (throughput).
+*Waited*: the host waits for the GPU after each call (latency). *Moved*: calls in a row with
+inputs at other addresses in each call. Workloads with more than one input always move them.
 """
 GOAL_TABLE = """
 ## Goals
 
 Ratios and their goals; the bold ones miss theirs. A ratio without a goal is only told.
-Figures of memory are peaks above weights and inputs.
+Ratios are rounded to two digits before they are compared. Figures of memory are peaks above
+weights and inputs.
 """
 DETAILS = """
 ## Each workload
 
-- *least* and *median*: microseconds of a call with inputs in place; *moved*: the least with
-  inputs that move; *waited*: the least if the host waits for the GPU after each call;
-  *ratio*: of *least* to Inductor's.
+- *least* and *median*: microseconds of a call in a row of calls, with inputs in place;
+  *moved*: the least with inputs that move; *waited*: the least if the host waits for the
+  GPU after each call; *ratio*: of *least* to Inductor's.
 - *cold* and *warm*: seconds from the first call to the end of the third, with empty caches
   and, in a new process, with the caches that were left. Cold includes what is built once a
   machine. {jobs} processes ran at once, so these seconds compare contenders, no more.
@@ -59,8 +62,11 @@ def page_text(figures: Figures) -> str:
     """Return the page; workloads without figures are missing from its tables."""
     there = [workload for workload in WORKLOADS if figures.measured(workload.name)]
     parts = [
-        INTRODUCTION.format(machine=figures.text("machine") or "no run yet"),
-        CALLS.format(rounds=figures.text("rounds") or "several"),
+        INTRODUCTION.format(
+            machine=figures.text("machine") or "no run yet",
+            commits=figures.commits() or "unknown",
+        ),
+        CALLS.format(turns=figures.turns() or "several"),
         _calls_table(figures, there),
         GOAL_TABLE,
         _goal_table(figures, there),
@@ -86,7 +92,8 @@ def _format(value: float | None, digits: int = 0) -> str:
 def _calls_table(figures: Figures, workloads: Sequence[Workload]) -> str:
     rows = []
     for workload in workloads:
-        for kind, suffix in (("in_place", ""), ("moved", ", moved")):
+        kinds = ("in_place", ""), ("waited", ", waited"), ("moved", ", moved")
+        for kind, suffix in kinds:
             numbers = [figures.number(workload.name, c.name, kind) for c in CONTENDERS]
             rows.append([f"{workload.title}{suffix}", *map(_format, numbers)])
     return _table(["workload", *(c.title for c in CONTENDERS)], rows)
@@ -131,6 +138,11 @@ SECTIONS = {
 ## Products
 
 `python -m bench.host.gpu_products`: microseconds of the host for a small matrix product.
+""",
+    "host.gpu_replay": """
+## Replays
+
+`python -m bench.host.gpu_replay`: microseconds of the host for a replay of a graph region.
 """,
 }
 """Benches in processes of their own, whose output is a section of the page."""
@@ -196,6 +208,8 @@ def skipped(figures: Figures) -> list[str]:
             error = figures.number(workload.name, contender.name, "error")
             if error is not None and error > LARGEST_ERROR:
                 said.append(f"{where}: results differ from eager's by {error:.2g}")
+            elif error is None and figures.number(workload.name, contender.name, "turns"):
+                said.append(f"{where}: results were not compared, as eager has none")
     for module in SECTIONS:
         reason = figures.records.get(module, {}).get("skipped")
         if reason:

@@ -3,7 +3,8 @@
 Workloads are measured in groups.  First each contender of a group compiles in two new
 processes, with empty caches and with the caches that it left; several do so at once.  Then
 all contenders of a workload compile in one process, with copies of these caches, and take
-turns.  One process is timed at a time, while nothing else runs.
+turns.  One process is timed at a time, while nothing else runs.  A contender that ends this
+process loses its figures; the others take turns again without it.
 
 The page ``docs/results/gpu-speed.md`` is written after every figure, from all figures that
 are there.
@@ -11,6 +12,7 @@ are there.
     python -m bench.gpu.speed [--workload NAME ...] [--resume] [--rounds N] [--no-build]
 """
 
+import contextlib
 import json
 import os
 import shutil
@@ -27,10 +29,10 @@ from pathlib import Path
 
 import click
 import torch
-from attrs import field, frozen
+from attrs import define, field, frozen
 
 from bench.gpu.contenders import CONTENDERS
-from bench.gpu.figures import Figures
+from bench.gpu.figures import TABLES, Figures
 from bench.gpu.models import WORKLOADS, Workload
 from bench.gpu.page import SECTIONS, page_text
 from bench.machine import describe_machine
@@ -38,7 +40,7 @@ from bench.results import ROOT, Record, ResultFile
 
 PAGE = ROOT / "docs" / "results" / "gpu-speed.md"
 LIMIT = 240
-"""Seconds that a process may take; twice as many if all contenders compile in it."""
+"""Seconds that a process may take for one contender."""
 GROUP = 4
 """Workloads that are built before they are timed, one after the other."""
 MEMORY_OF_A_PROCESS = 10 * 2**30
@@ -54,6 +56,7 @@ class Run:
     rounds: int
     jobs: int
     begun: float = field(factory=time.monotonic)
+    adding: threading.Lock = field(factory=threading.Lock)
 
     @property
     def seconds(self) -> float:
@@ -62,8 +65,13 @@ class Run:
 
     def add(self, record: Record, progress: str) -> None:
         """Keep a record, write the page, and say what was done."""
-        self.results.add(record)
-        PAGE.write_text(page_text(Figures(self.results.read())))
+        with self.adding:
+            self.results.add(record)
+            PAGE.write_text(page_text(Figures(self.results.read())))
+        self.say(progress)
+
+    def say(self, progress: str) -> None:
+        """Print what was done, and when."""
         click.echo(f"[{self.seconds:4.0f} s] {progress}")
 
     def caches(self, name: str) -> dict[str, str]:
@@ -134,12 +142,12 @@ def _first_calls(run: Run, workload: str, contender: str) -> Mapping[str, float 
 def _build(run: Run, workload: str, contender: str) -> tuple[Record, str]:
     """Return the record of a contender's compilation and memory, and words about it."""
     name, compiles = f"{workload}/{contender}/build", contender != "eager"
-    cold = _first_calls(run, workload, contender)
-    warm = _first_calls(run, workload, contender) if compiles else cold
-    for found in (cold, warm):
-        if "skipped" in found:
-            reason = str(found["skipped"])
-            return {"name": name, "skipped": reason}, f"{name}: skipped: {reason}"
+    cold = warm = _first_calls(run, workload, contender)
+    if compiles and "skipped" not in cold:
+        warm = _first_calls(run, workload, contender)
+    if "skipped" in warm:
+        reason = str(warm["skipped"])
+        return {"name": name, "skipped": reason}, f"{name}: skipped: {reason}"
     record: dict[str, str | float] = {
         "name": name,
         "allocated": warm["allocated"],
@@ -154,66 +162,137 @@ def _build(run: Run, workload: str, contender: str) -> tuple[Record, str]:
 
 
 def measure_builds(run: Run, workloads: Sequence[Workload], done: Figures) -> None:
-    """Record compile time and memory of contenders that have none, several at once."""
+    """Record compile time and memory of contenders, several at once.
+
+    Contenders are left out that have these figures, or a reason why not.
+    """
     with ThreadPoolExecutor(run.jobs) as pool:
         futures = [
             pool.submit(_build, run, workload.name, contender.name)
             for workload in workloads
             for contender in CONTENDERS
             if contender.captures is None
-            and done.number(workload.name, contender.name, "allocated") is None
+            and not done.settled(workload.name, contender.name, "build")
         ]
         for future in as_completed(futures):
             run.add(*future.result())
 
 
+@define
+class Turns:
+    """A process in which contenders of a workload take turns, and what it has said.
+
+    ``contender`` is the one that compiles or has its turn.  ``figures`` are the latest by
+    contender, ``dropped`` the contenders that have none.  ``reason`` says why the process
+    ends before it ``is_done``.
+    """
+
+    workload: Workload
+    process: "subprocess.Popen[str]"
+    contender: str = ""
+    figures: dict[str, Mapping[str, object]] = field(factory=dict)
+    dropped: set[str] = field(factory=set)
+    reason: str = ""
+    is_done: bool = False
+
+    def drop(self, run: Run, contender: str, reason: object) -> None:
+        """Record why a contender has no figures."""
+        self.figures.pop(contender, None)
+        self.dropped.add(contender)
+        line = {"contender": contender, "skipped": reason}
+        run.add(*_calls_record(self.workload.name, line))
+
+
 def _lines(process: "subprocess.Popen[str]") -> Iterator[Mapping[str, object]]:
+    """Yield what a process says; it is killed if the next line takes too long."""
     assert process.stdout is not None
-    for line in process.stdout:
+    while True:
+        timer = _killed_late(process)
+        line = process.stdout.readline()
+        timer.cancel()
+        if not line.endswith("\n"):  # the end, or the process was killed while it wrote
+            return
         yield json.loads(line)
 
 
-def _start_turns(run: Run, workload: Workload) -> "subprocess.Popen[str]":
+def _start_turns(run: Run, workload: Workload) -> Turns:
+    """Start the turns of a workload without contenders that cannot run."""
     for contender in CONTENDERS:
         caches = run.folder / f"{workload.name}-{contender.name}"
         if caches.exists():
             target = run.folder / workload.name
             shutil.copytree(caches, target, symlinks=True, dirs_exist_ok=True)
-    return run.start(
-        *("bench.gpu.turns", workload.name, str(run.rounds)), caches=workload.name
-    )
+    figures = Figures(run.results.read())
+    without = [c.name for c in CONTENDERS if figures.refused(workload.name, c.name)]
+    arguments = "bench.gpu.turns", workload.name, str(run.rounds), *without
+    return Turns(workload, run.start(*arguments, caches=workload.name))
+
+
+def _listen(run: Run, turns: Turns) -> bool:
+    """Hear a process until it is ready to be timed or ends; return whether it is ready."""
+    for line in _lines(turns.process):
+        turns.contender = str(line.get("begun", ""))
+        if "ready" in line:
+            return True
+        if "compiled" in line:
+            name, seconds = f"{turns.workload.name}/{line['compiled']}", line["seconds"]
+            run.say(f"{name}: compiled in {seconds:.1f} s")
+        elif "contender" in line and "skipped" in line:
+            turns.drop(run, str(line["contender"]), line["skipped"])
+        elif "contender" in line:
+            turns.figures[str(line["contender"])] = line
+        elif "skipped" in line:
+            turns.reason = str(line["skipped"])
+        elif "done" in line:
+            turns.is_done = True
+    return False
+
+
+def _let_go(run: Run, turns: Turns) -> None:
+    """Time the contenders of a process that is ready."""
+    assert turns.process.stdin is not None
+    run.add(*_skipped(turns.workload, None))
+    with contextlib.suppress(BrokenPipeError):  # it has ended while others were timed
+        turns.process.stdin.write("go\n")
+        turns.process.stdin.close()
+    _listen(run, turns)
+
+
+def _is_cut_short(run: Run, turns: Turns) -> bool:
+    """Record what a process has found when it ends; return whether a contender ended it."""
+    timer = _killed_late(turns.process, 0 if turns.is_done else LIMIT)
+    reason = _ended(turns.process)
+    timer.cancel()
+    failed, reason = not turns.is_done, turns.reason or reason
+    if failed and turns.contender:
+        turns.drop(run, turns.contender, reason)
+    elif failed and not turns.dropped:
+        run.add(*_skipped(turns.workload, reason))
+    for line in turns.figures.values():
+        run.add(*_calls_record(turns.workload.name, line))
+    return failed and bool(turns.dropped)
 
 
 def measure_calls(run: Run, workloads: Sequence[Workload]) -> None:
-    """Record the times of all contenders, one workload after the other."""
-    processes = [(workload, _start_turns(run, workload)) for workload in workloads]
-    timers = [_killed_late(process, 2 * LIMIT) for _, process in processes]
-    ready = []
-    for workload, process in processes:
-        first: Mapping[str, object] = {}
-        for first in _lines(process):
-            if "compiled" not in first:
-                break
-            name, seconds = f"{workload.name}/{first['compiled']}", first["seconds"]
-            click.echo(f"[{run.seconds:4.0f} s] {name}: compiled in {seconds:.1f} s")
-        if "ready" in first:
-            ready.append((workload, process))
-        else:
-            run.add(*_skipped(workload, first.get("skipped") or _ended(process)))
-    for workload, process in ready:
-        assert process.stdin is not None
-        process.stdin.write("go\n")
-        process.stdin.close()
-        run.add(*_skipped(workload, None))
-        for line in _lines(process):
-            if "contender" in line:
-                run.add(*_calls_record(workload.name, line))
-            else:
-                run.add(*_skipped(workload, line.get("skipped")))
-        if process.wait():
-            run.add(*_skipped(workload, _ended(process)))
-    for timer in timers:
-        timer.cancel()
+    """Record the times of all contenders, one workload after the other.
+
+    All workloads compile at once.  Where a contender ended the process, the others take
+    turns in a new one.
+    """
+    while workloads:
+        with contextlib.ExitStack() as stack:
+            started = []
+            for workload in workloads:
+                started.append(_start_turns(run, workload))
+                stack.callback(started[-1].process.kill)
+            with ThreadPoolExecutor(len(started)) as pool:
+                ready = list(pool.map(lambda turns: _listen(run, turns), started))
+            workloads = []
+            for turns, is_ready in zip(started, ready, strict=True):
+                if is_ready:
+                    _let_go(run, turns)
+                if _is_cut_short(run, turns):
+                    workloads.append(turns.workload)
 
 
 def _skipped(workload: Workload, reason: object) -> tuple[Record, str]:
@@ -231,13 +310,12 @@ def _calls_record(workload: str, line: Mapping[str, object]) -> tuple[Record, st
     record: dict[str, str | float] = {"name": name}
     for key, value in line.items():
         if key != "contender":
-            assert isinstance(value, str | float)
+            assert isinstance(value, str | int | float)
             record[key] = value
     if "skipped" in record:
         return record, f"{name}: skipped: {record['skipped']}"
-    kinds = "in_place", "moved", "waited"
     return record, f"{name}: " + ", ".join(
-        f"{kind} {record[kind]:.1f} µs" for kind in kinds
+        f"{kind} {record[kind]:.1f} µs" for kind in TABLES["calls"] if kind in record
     )
 
 
@@ -281,7 +359,21 @@ def _machine() -> str:
     except PackageNotFoundError as error:
         install = f"{sys.executable} -m pip install -e ."
         raise click.ClickException(f"{error}; install it: {install}") from error
-    return f"{described}, {torch.cuda.get_device_name(0)}"
+    return f"{described}, CUDA {torch.version.cuda}, {torch.cuda.get_device_name(0)}"
+
+
+def _commit() -> str:
+    """Return the commit that is measured, and whether code was changed since."""
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(ROOT), *arguments]
+        return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+
+    if shutil.which("git") is None:
+        return "unknown"
+    code = "--untracked-files=no", "--", "wrapperir", "emitters", "bench"
+    changed = " with changes" if git("status", "--porcelain", *code) else ""
+    return (git("rev-parse", "--short", "HEAD") or "unknown") + changed
 
 
 @click.command()
@@ -292,22 +384,23 @@ def _machine() -> str:
     type=click.Choice([workload.name for workload in WORKLOADS]),
     help="Measure these; figures of other workloads stay.",
 )
-@click.option("--resume", is_flag=True, help="Measure what has no figures yet.")
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Measure what has neither figures nor a reason why not; a workload as a whole.",
+)
 @click.option("--rounds", default=15, show_default=True, help="Turns of each contender.")
 @click.option("--build/--no-build", default=True, show_default=True, help="Compile times.")
 def main(names: tuple[str, ...], resume: bool, rounds: int, build: bool) -> None:
     """Measure, and write the page."""
     machine = _machine()
     results = ResultFile.of("gpu-speed")
-    figures = Figures(results.read())
-    if figures.text("machine") != machine or not (names or resume):
-        results.clear()
-        figures = Figures({})
-    done = figures if resume else Figures({})
     chosen = [each for each in WORKLOADS if not names or each.name in names]
+    done = kept_figures(results, machine, names, resume=resume)
+    commits = done.commits(_commit())
     with tempfile.TemporaryDirectory() as folder:
         run = Run(results=results, folder=Path(folder), rounds=rounds, jobs=_jobs())
-        facts = {"machine": machine, "rounds": str(rounds), "jobs": str(run.jobs)}
+        facts = {"machine": machine, "commits": commits, "jobs": str(run.jobs)}
         for name, text in facts.items():
             run.add({"name": name, "text": text}, f"{name}: {text}")
         able = [workload for workload in chosen if not _unable(run, workload)]
@@ -316,11 +409,30 @@ def main(names: tuple[str, ...], resume: bool, rounds: int, build: bool) -> None
             group = able[start : start + size]
             if build:
                 measure_builds(run, group, done)
-            measure_calls(run, [each for each in group if not done.measured(each.name)])
+            measure_calls(run, [each for each in group if not done.timed(each.name)])
         if not names:
             measure_sections(run, [m for m in SECTIONS if not done.complete(m)])
     click.echo(page_text(Figures(results.read())))
     click.echo(f"page: {PAGE.relative_to(ROOT)}")
+
+
+def kept_figures(
+    results: ResultFile, machine: str, names: Sequence[str], *, resume: bool
+) -> Figures:
+    """Return the figures of earlier runs that stay, and forget the others."""
+    figures = Figures(results.read())
+    known = figures.text("machine") == machine
+    if known and resume:
+        return figures
+    kept = {
+        name: record
+        for name, record in figures.records.items()
+        if known and names and name.partition("/")[0] not in names
+    }
+    results.clear()
+    for record in kept.values():
+        results.add(record)
+    return Figures(kept)
 
 
 def _unable(run: Run, workload: Workload) -> bool:

@@ -10,7 +10,6 @@ from bench.gpu.contenders import CONTENDERS, LONGEST_REASON, reason_of
 from bench.gpu.figures import GOALS, Figures
 from bench.gpu.models import WORKLOADS, Workload
 from bench.gpu.page import SECTIONS, checks_missing, page_text, skipped
-from bench.gpu.turns import largest_error
 from bench.results import ROOT, Record, ResultFile
 
 
@@ -117,13 +116,6 @@ def test_the_reason_is_the_backend_s_own_error() -> None:
     assert len(reason_of(ValueError("long " * 100))) == LONGEST_REASON
 
 
-def test_errors_are_relative_and_see_what_is_missing_or_not_a_number() -> None:
-    ones = torch.ones(4)
-    assert largest_error([ones, ones], [ones, 1.5 * ones]) == pytest.approx(0.5)
-    assert largest_error([ones], []) == float("inf")
-    assert largest_error([ones], [ones * float("nan")]) == float("inf")
-
-
 def test_a_contender_that_fails_says_why(tmp_path: Path) -> None:
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
@@ -137,7 +129,7 @@ def test_a_contender_that_fails_says_why(tmp_path: Path) -> None:
 
 def test_builds_that_have_figures_are_not_made_again(tmp_path: Path) -> None:
     built: list[Record] = [
-        {"name": f"gpt2/{contender.name}/build", "allocated": 1.0}
+        {"name": f"gpt2/{contender.name}/build", "allocated": 1.0, "reserved": 2.0}
         for contender in CONTENDERS
         if contender.captures is None
     ]
@@ -146,6 +138,60 @@ def test_builds_that_have_figures_are_not_made_again(tmp_path: Path) -> None:
     run = speed.Run(results=results, folder=tmp_path, rounds=1, jobs=2)
     speed.measure_builds(run, WORKLOADS[:1], done)
     assert not results.read()
+
+
+def test_a_workload_is_timed_when_each_contender_has_every_figure_or_a_reason() -> None:
+    calls = {"in_place": 1.0, "moved": 1.0, "waited": 1.0}
+    names = [f"gpt2/{contender.name}/calls" for contender in CONTENDERS]
+    records: dict[str, Record] = {name: {"name": name, **calls} for name in names}
+    assert Figures(records).timed("gpt2")
+    assert not Figures(records).timed("bert")
+    del records["gpt2/replay/calls"]
+    assert not Figures(records).timed("gpt2")
+    old: Record = {"name": "gpt2/replay/calls", "in_place": 1.0, "moved": 1.0}
+    assert not Figures({**records, **records_of(old)}).timed("gpt2")
+    refused: Record = {"name": "gpt2/replay/calls", "skipped": "no driver"}
+    assert Figures({**records, **records_of(refused)}).timed("gpt2")
+
+
+def test_memory_is_on_the_page_without_times() -> None:
+    built = {"allocated": 50.0, "reserved": 60.0}
+    names = "gpt2/inductor/build", "gpt2/python/build"
+    page = page_text(Figures({name: {"name": name, **built} for name in names}))
+    assert lines_of(page, "| Inductor | – |", "| 50.0 | 60.0 |")
+    assert lines_of(page, "1.00 ≤ 1.00", "memory allocated, Python")
+    assert "2 goals are met, 0 missed" in page
+
+
+def test_the_page_tells_its_commits_and_turns() -> None:
+    figures = Figures(records_of({"name": "commits", "text": "abc"}))
+    assert figures.commits("abc") == "abc"
+    assert figures.commits("def with changes") == "abc, def with changes"
+    assert "make bench-gpu` at commit abc." in page_text(figures)
+    records: list[Record] = [
+        {"name": f"{n}/eager/calls", "in_place": 1.0, "turns": n} for n in (3, 15)
+    ]
+    assert "the least of 3 to 15 turns" in page_text(Figures(records_of(*records)))
+    assert "the least of 15 turns" in page_text(Figures(records_of(records[1])))
+
+
+def test_figures_of_other_workloads_stay(tmp_path: Path) -> None:
+    names = "machine", "commits", "host.gpu_launch", "gpt2/eager/calls", "bert/eager/calls"
+    results = ResultFile(tmp_path / "results.jsonl")
+
+    def kept(machine: str, *workloads: str, resume: bool = False) -> list[str]:
+        results.clear()
+        for name in names:
+            results.add({"name": name, "text": "here"})
+        figures = speed.kept_figures(results, machine, workloads, resume=resume)
+        assert figures.records == results.read()
+        return list(figures.records)
+
+    assert kept("here") == []
+    assert kept("here", resume=True) == list(names)
+    assert kept("here", "bert") == list(names[:-1])
+    assert kept("here", "bert", resume=True) == list(names)
+    assert kept("there", "bert", resume=True) == []
 
 
 def test_each_record_is_kept_and_the_page_written(
@@ -167,7 +213,10 @@ def test_each_record_is_kept_and_the_page_written(
     figures = Figures(results.read())
     assert figures.measured("softmaxes")
     assert not figures.measured("products")
-    assert "softmaxes of 64×64 | 2 |" in (tmp_path / "page.md").read_text()
+    page = (tmp_path / "page.md").read_text()
+    assert "softmaxes of 64×64 | 2 |" in page
+    assert "softmaxes of 64×64, waited | 4 |" in page
+    assert "softmaxes of 64×64, moved | 3 |" in page
 
 
 def test_a_workload_that_fails_says_why_and_nothing_is_lost(
