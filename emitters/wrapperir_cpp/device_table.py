@@ -6,8 +6,11 @@ from typing import LiteralString
 from attrs import frozen
 
 from wrapperir.emit.support import CPU_ALIGNMENT, CUDA_ALIGNMENT
+from wrapperir.kernels import emitted
 
 _RUNTIME = Path(__file__).with_name("runtime")
+EMITTED = Path(emitted.__file__).parent
+"""Sources that emitted Python has, too."""
 
 
 @frozen(kw_only=True)
@@ -53,9 +56,10 @@ CUDA_TABLE = DeviceTable(
     enumerator="cuda",
     functions="cuda_functions",
     headers=("cuda.h", "cuda_products.h"),
-    files=runtime_files(
-        *("cuda.h", "cuda_driver.h", "cuda.cpp", "triton_launch.cpp"),
-        *("cublas.h", "cuda_products.h", "cuda_products.cpp"),
+    files=(
+        *runtime_files("cuda.h", "cuda_driver.h", "cuda.cpp", "triton_launch.cpp"),
+        *runtime_files("cublas.h", "cuda_products.h", "cuda_products.cpp"),
+        EMITTED / "driver_functions.h",
     ),
     libraries=("libtorch_cuda.so", "libc10_cuda.so"),
     reserved=frozenset(

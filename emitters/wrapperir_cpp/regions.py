@@ -1,15 +1,13 @@
 """Graph regions in C++: blocks that are recorded as CUDA graphs and replayed."""
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from wrapperir import ir as wir
 from wrapperir.emit import Fragment, fragment, joined
 from wrapperir.emit.graph_regions import region_symbols, written_tensors
-from wrapperir.kernels import emitted
 from wrapperir_cpp.blocks import CppBlocks, EmitLines
 from wrapperir_cpp.context import Context
-from wrapperir_cpp.device_table import runtime_files
+from wrapperir_cpp.device_table import EMITTED, runtime_files
 from wrapperir_cpp.layout import RUNTIME
 from wrapperir_cpp.literals import format_int, format_string
 from wrapperir_cpp.memory import tensor_address
@@ -19,7 +17,7 @@ from wrapperir_cpp.value_storage import RootStorage, StorageView, bytes_of, hand
 _PARTS = ("graph_regions", "region_recording", "graph_captures", "graph_pools")
 _FILES = (
     *runtime_files(*(f"{part}.{ending}" for part in _PARTS for ending in ("h", "cpp"))),
-    Path(emitted.__file__).with_name("recording.h"),
+    EMITTED / "recording.h",
 )
 _LONGEST_NAME = 180
 

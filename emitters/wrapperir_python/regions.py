@@ -15,8 +15,8 @@ from wrapperir_python.context import PythonContext
 from wrapperir_python.streams import on_stream
 
 _FILES = (
-    *("graphs.cpp", "recording.h", "tensors.h", "graph_captures.py", "native_module.py"),
-    CACHE,
+    *("graphs.cpp", "recording.h", "driver_functions.h", "tensors.h"),
+    *("graph_captures.py", "native_module.py", CACHE),
 )
 
 

@@ -79,7 +79,13 @@ def test_compile_captures_graphs(folder: Path) -> None:
     text = (folder / "out" / "program.wir").read_text()
     assert "graph_region @graph0" in text
     parse_program(text)
-    needed = {"graphs.py", "graphs.cpp", "graph_captures.py", "recording.h", "tensors.h"}
+    needed = {
+        "graphs.py",
+        "graphs.cpp",
+        "graph_captures.py",
+        "recording.h",
+        "driver_functions.h",
+    }
     assert needed <= {path.name for path in (folder / "out" / "python").iterdir()}
     assert callable(wrapperir.load(folder / "out"))
     result = invoke("compile", "--graphs", "--pass", "insert_frees", "chain.wir", "-o", "b")

@@ -1,8 +1,6 @@
 // CUDA as a table of functions: PyTorch's allocator and current streams, and the CUDA driver.
 #include "cuda.h"
 
-#include <dlfcn.h>
-
 #include "cuda_driver.h"
 
 // Defined by PyTorch with CUDA.
@@ -19,32 +17,14 @@ __attribute__((weak)) AOTITorchError aoti_torch_cuda_caching_allocator_raw_delet
 }
 
 namespace wrapperir {
-namespace {
-
-template <typename F>
-bool find(void* library, const char* name, F*& function) {
-  function = reinterpret_cast<F*>(dlsym(library, name));
-  return function;
-}
-
-Driver find_driver(int line) {
-  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (!library) fail(line, "there is no CUDA driver: %s", dlerror());
-  Driver driver;
-  const char* missing = nullptr;
-#define FIND(name, ...) find(library, #name, driver.name);
-#define NEED(name, ...) \
-  if (!find(library, #name, driver.name)) missing = #name;
-  WRAPPERIR_DRIVER(NEED)
-  WRAPPERIR_NEW_DRIVER(FIND)
-  if (missing) fail(line, "the CUDA driver has no %s", missing);
-  return driver;
-}
-
-}  // namespace
 
 const Driver& cuda_driver(int line) {
-  static const Driver driver = find_driver(line);
+  static const Driver driver = [&] {
+    Driver found;
+    const char* missing = find_driver(found);
+    if (missing) fail(line, "the CUDA driver has no %s", missing);
+    return found;
+  }();
   return driver;
 }
 
@@ -60,14 +40,7 @@ void fail_in_cuda(CUresult error, int line, const char* what) {
 }
 
 void ensure_context(int32_t index, int line) {
-  const Driver& driver = cuda_driver(line);
-  CUcontext context = nullptr;
-  check_cuda(driver.cuCtxGetCurrent(&context), line, "asking for the context");
-  if (context) return;
-  CUdevice device = 0;
-  check_cuda(driver.cuDeviceGet(&device, index), line, "asking for the device");
-  check_cuda(driver.cuDevicePrimaryCtxRetain(&context, device), line, "making the context");
-  check_cuda(driver.cuCtxSetCurrent(context), line, "setting the context");
+  check_cuda(ensure_context(cuda_driver(line), index), line, "making a context current");
 }
 
 namespace {

@@ -4,9 +4,7 @@ They are PyTorch's own; where there is a compiler, they are called through opera
 So are checks of layouts.
 """
 
-import hashlib
-import importlib.util
-import sys
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -68,22 +66,12 @@ def assert_layout(
         raise AssertionError(message) from None
 
 
-def _import_beside(name: str) -> Any:
-    """Import a file without state, once for all emitted programs that have it."""
-    path = Path(__file__).with_name(f"{name}.py")
-    key = f"wrapperir_{name}_{hashlib.sha256(path.read_bytes()).hexdigest()}"
-    if key not in sys.modules:
-        spec = importlib.util.spec_from_file_location(key, path)
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[key] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[key])
-    return sys.modules[key]
-
-
-compiled: ModuleType | None = _import_beside("native_module").build(
-    Path(__file__).with_name("operators.cpp"), _import_beside("private_cache")
+_HERE = Path(__file__).parent
+_native_module: Any = ModuleType("native_module")
+SourceFileLoader("native_module", str(_HERE / "native_module.py")).exec_module(
+    _native_module
 )
+compiled: ModuleType | None = _native_module.build(_HERE / "operators.cpp")
 if compiled is not None:
     mm_out = compiled.mm_out
     bmm_out = compiled.bmm_out

@@ -4,6 +4,7 @@
 // is replayed here; for others it calls a Python function, which runs the block or records it.
 #include "tensors.h"
 
+#include <dlfcn.h>
 #include <stddef.h>
 #include <structmember.h>
 

@@ -9,14 +9,13 @@ all recordings for a stream share: nothing in it is needed after the block, whos
 are copied to new tensors of each call.  A region that cannot be recorded runs its block.
 """
 
-import hashlib
-import importlib.util
-import sys
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import cache
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeAlias
 
 import torch
@@ -29,20 +28,11 @@ _MOST_SEEN = 256  # combinations of numbers that are remembered, beside those re
 _ATTEMPTS = 3
 
 
-def _import_beside(name: str) -> Any:
-    """Import a file once for all emitted programs that have it."""
-    path = _HERE / f"{name}.py"
-    key = f"wrapperir_{name}_{hashlib.sha256(path.read_bytes()).hexdigest()}"
-    if key not in sys.modules:
-        spec = importlib.util.spec_from_file_location(key, path)
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[key] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[key])
-    return sys.modules[key]
-
-
-_captures = _import_beside("graph_captures")
+_native_module: Any = ModuleType("native_module")
+SourceFileLoader("native_module", str(_HERE / "native_module.py")).exec_module(
+    _native_module
+)
+_captures = _native_module.import_beside(Path(__file__), "graph_captures")
 side_stream = _captures.side_stream
 
 
@@ -51,9 +41,8 @@ def _native() -> Any:
     """Return the extension module; ``None`` where it cannot be compiled."""
     if not torch.cuda.is_available() or torch.version.hip is not None:
         return None
-    return _import_beside("native_module").build(
-        _HERE / "graphs.cpp", _import_beside("private_cache"), "recording.h"
-    )
+    headers = "recording.h", "driver_functions.h"
+    return _native_module.build(_HERE / "graphs.cpp", *headers)
 
 
 def region(

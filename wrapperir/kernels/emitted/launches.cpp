@@ -15,51 +15,26 @@
 #include <utility>
 #include <vector>
 
+#include "driver_functions.h"
+
 namespace {
 
 constexpr int kDevices = 32;
 constexpr int kVariants = 4;  // by bit: checked addresses, checked numbers are multiples of 16
 constexpr int kInvalidContext = 201;
-constexpr int kMostSharedBytes = 97;
-constexpr int kDynamicSharedBytes = 8;
 constexpr int kSharedWithoutAsking = 48 * 1024;
 constexpr long long kMostPrograms[] = {2147483647, 65535, 65535};
 
-#define DRIVER(F) \
-  F(cuGetErrorName, int, const char**) \
-  F(cuGetErrorString, int, const char**) \
-  F(cuDeviceGet, int*, int) \
-  F(cuDeviceGetAttribute, int*, int, int) \
-  F(cuCtxGetDevice, int*) \
-  F(cuCtxSetCurrent, void*) \
-  F(cuDevicePrimaryCtxRetain, void**, int) \
-  F(cuModuleLoadData, void**, const void*) \
-  F(cuModuleGetFunction, void**, void*, const char*) \
-  F(cuFuncSetAttribute, void*, int, int) \
-  F(cuLaunchKernel, void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, \
-    unsigned, void*, void**, void**)
-#define MEMBER(name, ...) int (*name)(__VA_ARGS__);
-struct Driver {
-  DRIVER(MEMBER)
-} driver;
-
+wrapperir::Driver driver;
 AOTITorchError (*current_stream)(int32_t, void**);
 
-template <typename F>
-bool find(void* library, const char* name, F*& function) {
-  function = reinterpret_cast<F*>(dlsym(library, name));
-  return function;
-}
-
-bool find_driver() {
-  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+bool find_functions() {
   void* torch = dlopen("libtorch_cuda.so", RTLD_NOLOAD | RTLD_LAZY);
-  bool found = library &&
-      find(torch ? torch : RTLD_DEFAULT, "aoti_torch_get_current_cuda_stream", current_stream);
-#define FIND(name, ...) found = found && find(library, #name, driver.name);
-  DRIVER(FIND)
-  if (!found) PyErr_SetString(PyExc_ImportError, "there is no CUDA driver, or PyTorch lacks CUDA");
-  return found;
+  current_stream = reinterpret_cast<decltype(current_stream)>(
+      dlsym(torch ? torch : RTLD_DEFAULT, "aoti_torch_get_current_cuda_stream"));
+  if (current_stream && !wrapperir::find_driver(driver)) return true;
+  PyErr_SetString(PyExc_ImportError, "there is no CUDA driver, or PyTorch lacks CUDA");
+  return false;
 }
 
 // Triton's hooks of launches, whose objects are held: an attribute of Triton's settings, and the
@@ -156,14 +131,12 @@ PyObject* refuse_value(Kernel& kernel, size_t index, PyObject* given) {
 // Make the context of PyTorch's current device current in this thread, which has none.
 bool enter_context(Kernel& kernel, int* device) {
   int32_t index = 0;
-  void* context = nullptr;
   if (aoti_torch_get_current_device_index(&index)) {
     PyErr_SetString(PyExc_RuntimeError, "there is no current device");
     return false;
   }
-  int error = driver.cuDeviceGet(device, index);
-  if (!error) error = driver.cuDevicePrimaryCtxRetain(&context, *device);
-  if (!error) error = driver.cuCtxSetCurrent(context);
+  int error = wrapperir::ensure_context(driver, index);
+  if (!error) error = driver.cuCtxGetDevice(device);
   if (error) fail(kernel, "making a context to launch", error);
   return !error;
 }
@@ -188,12 +161,12 @@ const Loaded* load_code(Kernel& kernel, int device, PyObject* given) {
   const bool asks = shared > kSharedWithoutAsking;
   // The driver may wait for work that waits for Python's lock.
   PyThreadState* state = PyEval_SaveThread();
-  if (asks) error = driver.cuDeviceGetAttribute(&most, kMostSharedBytes, device);
+  if (asks) error = driver.cuDeviceGetAttribute(&most, wrapperir::most_shared_bytes, device);
   const bool fits = error || !asks || shared <= most;
   if (!error && fits) error = driver.cuModuleLoadData(&module, code);
   if (!error && fits) error = driver.cuModuleGetFunction(&function, module, symbol);
   if (!error && fits && asks)
-    error = driver.cuFuncSetAttribute(function, kDynamicSharedBytes, shared);
+    error = driver.cuFuncSetAttribute(function, wrapperir::function_dynamic_shared_bytes, shared);
   PyEval_RestoreThread(state);
   if (error) {
     fail(kernel, "loading", error);
@@ -428,8 +401,8 @@ PyMODINIT_FUNC PyInit_launches() {
   kernel_type.tp_dealloc = drop;
   kernel_type.tp_members = members;
   PyObject* torch = PyImport_ImportModule("torch");
-  bool ready =
-      torch && find_tensors(torch) && find_driver() && find_hooks() && !PyType_Ready(&kernel_type);
+  bool ready = torch && find_tensors(torch) && find_functions() && find_hooks() &&
+      !PyType_Ready(&kernel_type);
   Py_XDECREF(torch);
   // FX names a node's function by its module.
   PyObject* name = ready ? PyUnicode_FromString("launches") : nullptr;

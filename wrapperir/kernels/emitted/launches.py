@@ -10,7 +10,6 @@ of its launches are set or where launches.cpp cannot be compiled.
 """
 
 import hashlib
-import importlib.util
 import json
 import os
 import subprocess
@@ -19,7 +18,9 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -38,21 +39,14 @@ _MOST_IN_THIS_PROCESS = 2  # starting another takes longer than to compile these
 _JOBS_OF_A_PROCESS = 6
 
 
-def _import_beside(name: str) -> Any:
-    """Import a file without state, once for all emitted programs that have it."""
-    path = _HERE / f"{name}.py"
-    key = f"wrapperir_{name}_{hashlib.sha256(path.read_bytes()).hexdigest()}"
-    if key not in sys.modules:
-        spec = importlib.util.spec_from_file_location(key, path)
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[key] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[key])
-    return sys.modules[key]
-
-
-_caching, _native_module = map(_import_beside, ("private_cache", "native_module"))
-_worker = _import_beside("triton_worker")
+_native_module: Any = ModuleType("native_module")
+SourceFileLoader("native_module", str(_HERE / "native_module.py")).exec_module(
+    _native_module
+)
+_caching, _worker = (
+    _native_module.import_beside(Path(__file__), name)
+    for name in ("private_cache", "triton_worker")
+)
 
 
 class DispatchedKernel:
@@ -123,7 +117,7 @@ _done: dict[str, _Compiled] = {}  # compiled by this program, or failed to
 _kernels: list[DispatchedKernel] = []
 _native: Any = None
 if torch.cuda.is_available() and torch.version.hip is None:
-    _native = _native_module.build(_HERE / "launches.cpp", _caching)
+    _native = _native_module.build(_HERE / "launches.cpp", "driver_functions.h")
 
 
 def kernel(path: str) -> GridLauncher:

@@ -1,9 +1,10 @@
 """Extension modules in C++ that are compiled where an emitted program runs.
 
 Each is compiled once for this torch, this Python and its text, and kept in the user's
-cache.
+cache.  Files of an emitted program import others beside them here.
 """
 
+import hashlib
 import importlib.util
 import os
 import shlex
@@ -17,12 +18,12 @@ from typing import Any
 import torch
 
 
-def build(source: Path, caching: Any, *headers: str) -> ModuleType | None:
+def build(source: Path, *headers: str) -> ModuleType | None:
     """Return the module of a C++ file; ``None`` where it cannot be compiled or loaded.
 
-    ``caching`` is the module of the user's caches, ``headers`` are files beside the source
-    that it includes, other than ``tensors.h``.
+    ``headers`` are files beside the source that it includes, other than ``tensors.h``.
     """
+    caching = import_beside(source, "private_cache")
     try:
         text = source.read_bytes()
         named = ("tensors.h", *headers)
@@ -51,6 +52,15 @@ def build(source: Path, caching: Any, *headers: str) -> ModuleType | None:
         return import_file(cache.built(f"{key}.so", compile), source.stem)
     except (OSError, ValueError, ImportError, subprocess.CalledProcessError):
         return None
+
+
+def import_beside(file: Path, name: str) -> Any:
+    """Return ``name.py`` beside a file, imported once for all programs with its text."""
+    path = file.with_name(f"{name}.py")
+    key = f"wrapperir_{name}_{hashlib.sha256(path.read_bytes()).hexdigest()}"
+    if key not in sys.modules:
+        sys.modules.setdefault(key, import_file(path, key))
+    return sys.modules[key]
 
 
 def import_file(path: Path, name: str | None = None) -> ModuleType:

@@ -7,7 +7,6 @@
 // when the operand moves.  If it changes anything else, operands cannot move.
 #pragma once
 
-#include <dlfcn.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -19,86 +18,14 @@
 #include <utility>
 #include <vector>
 
+#include "driver_functions.h"
+
 namespace wrapperir {
 
-// Structures of the CUDA driver's interface.
-struct KernelNode {
-  void* function;
-  unsigned grid[3];
-  unsigned block[3];
-  unsigned shared_bytes;
-  void** parameters;
-  void** extra;
-  void* kernel;  // if there is no function
-  void* context;
-};
-struct CopySide {
-  size_t x, y, z, level;
-  int memory;
-  void* host;
-  uint64_t device;
-  void* array;
-  void* reserved;
-  size_t pitch, height;
-};
-struct CopyNode {
-  CopySide source, target;
-  size_t width, height, depth;
-};
-struct FillNode {
-  uint64_t target;
-  size_t pitch;
-  unsigned value, item_bytes;
-  size_t width, height;
-};
-static_assert(sizeof(KernelNode) == 72 && sizeof(CopyNode) == 200 && sizeof(FillNode) == 40);
-
-#define WRAPPERIR_GRAPH_DRIVER(F) \
-  F(cuGetErrorName, int, const char**) \
-  F(cuGraphGetNodes, void*, void**, size_t*) \
-  F(cuGraphNodeGetType, void*, int*) \
-  F(cuGraphKernelNodeGetParams_v2, void*, KernelNode*) \
-  F(cuGraphMemcpyNodeGetParams, void*, CopyNode*) \
-  F(cuGraphMemsetNodeGetParams, void*, FillNode*) \
-  F(cuFuncGetParamInfo, void*, size_t, size_t*, size_t*) \
-  F(cuKernelGetParamInfo, void*, size_t, size_t*, size_t*) \
-  F(cuGraphNodeGetDependencies, void*, void**, size_t*) \
-  F(cuGraphAddDependencies, void*, void* const*, void* const*, size_t) \
-  F(cuGraphRemoveDependencies, void*, void* const*, void* const*, size_t) \
-  F(cuGraphInstantiateWithFlags, void**, void*, unsigned long long) \
-  F(cuGraphExecKernelNodeSetParams_v2, void*, void*, const KernelNode*) \
-  F(cuGraphExecMemcpyNodeSetParams, void*, void*, const CopyNode*, void*) \
-  F(cuGraphExecMemsetNodeSetParams, void*, void*, const FillNode*, void*) \
-  F(cuGraphLaunch, void*, void*) \
-  F(cuGraphExecDestroy, void*) \
-  F(cuGraphDestroy, void*) \
-  F(cuCtxGetCurrent, void**) \
-  F(cuCtxSetCurrent, void*) \
-  F(cuDeviceGet, int*, int) \
-  F(cuDevicePrimaryCtxRetain, void**, int) \
-  F(cuStreamBeginCapture_v2, void*, int) \
-  F(cuStreamEndCapture, void*, void**) \
-  F(cuStreamIsCapturing, void*, int*) \
-  F(cuMemcpyDtoDAsync_v2, uint64_t, uint64_t, size_t, void*)
-
-struct GraphDriver {
-#define WRAPPERIR_MEMBER(name, ...) int (*name)(__VA_ARGS__);
-  WRAPPERIR_GRAPH_DRIVER(WRAPPERIR_MEMBER)
-#undef WRAPPERIR_MEMBER
-};
-
 // The driver; null if there is none, or it is older than CUDA 12.4.
-inline const GraphDriver* graph_driver() {
-  static GraphDriver driver;
-  static const bool found = [] {
-    void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    bool all = library;
-#define WRAPPERIR_FIND(name, ...) \
-  all = all && (driver.name = reinterpret_cast<decltype(driver.name)>(dlsym(library, #name)));
-    WRAPPERIR_GRAPH_DRIVER(WRAPPERIR_FIND)
-#undef WRAPPERIR_FIND
-    return all;
-  }();
+inline const Driver* graph_driver() {
+  static Driver driver;
+  static const bool found = !find_driver(driver) && has_graphs(driver);
   return found ? &driver : nullptr;
 }
 
@@ -117,17 +44,8 @@ inline void check_graph(int error, const char* what) {
   if (error) throw GraphError{described(error, what)};
 }
 
-// Make the context of a device current in a thread that has none.
 inline void enter_context(int device) {
-  const GraphDriver& driver = *graph_driver();
-  void* context = nullptr;
-  int index = 0;
-  int error = driver.cuCtxGetCurrent(&context);
-  if (!error && context) return;
-  if (!error) error = driver.cuDeviceGet(&index, device);
-  if (!error) error = driver.cuDevicePrimaryCtxRetain(&context, index);
-  if (!error) error = driver.cuCtxSetCurrent(context);
-  check_graph(error, "making a context to replay a graph");
+  check_graph(ensure_context(*graph_driver(), device), "making a context to replay a graph");
 }
 
 // A node's parameters as words, and where they came from.
@@ -455,7 +373,7 @@ class Recording {
     }
   }
 
-  const GraphDriver& driver_;
+  const Driver& driver_;
   void* graph_;
   std::vector<GraphNode> nodes_;  // as the operands' addresses are now
   std::vector<bool> is_marked_;
