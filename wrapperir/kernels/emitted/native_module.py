@@ -31,7 +31,7 @@ def build(source: Path, *headers: str) -> ModuleType | None:
         home = Path(torch.__file__).parent
         command = [
             *shlex.split(os.environ.get("CXX") or "c++"),
-            *("-std=c++17", "-O2", "-shared", "-fPIC"),
+            *("-std=c++17", "-O2", "-shared", "-fPIC", "-fvisibility=hidden"),
             *(f"-I{sysconfig.get_path('include')}", f"-I{home / 'include'}"),
             *("-x", "c++", "-", f"-L{home / 'lib'}", "-ltorch_cpu", "-ldl"),
         ]
