@@ -76,19 +76,21 @@ class Figures:
 
 @frozen(kw_only=True)
 class Goal:
-    """A ratio of two figures and its limits by workload; without one it is only told."""
+    """A ratio of a figure of two contenders, and its limits by workload.
+
+    Without a limit it is only told.
+    """
 
     title: str
     contender: str
     base: str
     figure: str = "in_place"
-    base_figure: str = ""
     limits: Mapping[str, float]
 
     def ratio(self, figures: Figures, workload: str) -> float | None:
         """Return the ratio of a workload; ``None`` if a figure is missing."""
         ours = figures.number(workload, self.contender, self.figure)
-        base = figures.number(workload, self.base, self.base_figure or self.figure)
+        base = figures.number(workload, self.base, self.figure)
         return None if ours is None or not base else ours / base
 
     def met(self, figures: Figures, workload: str) -> bool | None:
@@ -127,7 +129,6 @@ GOALS = (
         contender="replay",
         base="bare",
         figure="moved",
-        base_figure="in_place",
         limits=dict.fromkeys((*MODELS, *CHAINS), 1.05),  # training has no bare replay
     ),
     Goal(

@@ -24,7 +24,8 @@ other processes used the GPU.
 - *wrapperir, Python* and *wrapperir, C++*: `backend="wrapperir"` with these emitters;
   *wrapperir, reduce-overhead*: with `mode="reduce-overhead"`.
 - *bare replay*: the call of *wrapperir, Python*, recorded by hand in a CUDA graph and
-  replayed with the inputs of the recording. No replay of the same kernels takes less.
+  replayed with the inputs of the recording, in *moved* too. No replay of the same kernels
+  takes less.
 
 A training step is a forward and a backward pass, with the gradients dropped before it.
 """

@@ -260,10 +260,10 @@ def _let_go(run: Run, turns: Turns) -> None:
 
 def _is_cut_short(run: Run, turns: Turns) -> bool:
     """Record what a process has found when it ends; return whether a contender ended it."""
-    timer = _killed_late(turns.process, 0 if turns.is_done else LIMIT)
-    reason = _ended(turns.process)
+    timer = _killed_late(turns.process, LIMIT / 10)
+    ended = _ended(turns.process)
     timer.cancel()
-    failed, reason = not turns.is_done, turns.reason or reason
+    failed, reason = not turns.is_done, turns.reason or ended
     if failed and turns.contender:
         turns.drop(run, turns.contender, reason)
     elif failed and not turns.dropped:
@@ -396,7 +396,7 @@ def main(names: tuple[str, ...], resume: bool, rounds: int, build: bool) -> None
     machine = _machine()
     results = ResultFile.of("gpu-speed")
     chosen = [each for each in WORKLOADS if not names or each.name in names]
-    done = kept_figures(results, machine, names, resume=resume)
+    done = kept_figures(results, machine, names, resume=resume, build=build)
     commits = done.commits(_commit())
     with tempfile.TemporaryDirectory() as folder:
         run = Run(results=results, folder=Path(folder), rounds=rounds, jobs=_jobs())
@@ -417,9 +417,13 @@ def main(names: tuple[str, ...], resume: bool, rounds: int, build: bool) -> None
 
 
 def kept_figures(
-    results: ResultFile, machine: str, names: Sequence[str], *, resume: bool
+    results: ResultFile, machine: str, names: Sequence[str], *, resume: bool, build: bool
 ) -> Figures:
-    """Return the figures of earlier runs that stay, and forget the others."""
+    """Return the figures of earlier runs that stay, and forget the others.
+
+    All stay that are not measured again, but for those of another machine, and those before
+    a run of all workloads.
+    """
     figures = Figures(results.read())
     known = figures.text("machine") == machine
     if known and resume:
@@ -427,7 +431,8 @@ def kept_figures(
     kept = {
         name: record
         for name, record in figures.records.items()
-        if known and names and name.partition("/")[0] not in names
+        if known and names
+        if name.partition("/")[0] not in names or (name.endswith("/build") and not build)
     }
     results.clear()
     for record in kept.values():
