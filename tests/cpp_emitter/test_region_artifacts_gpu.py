@@ -70,13 +70,19 @@ RUN = r"""
 #include <ATen/ops/full.h>
 
 #include <cstdio>
+#include <cstdlib>
 
 int main(int, char** arguments) {
-  torch::inductor::AOTIModelPackageLoader loader(arguments[1]);
-  for (int i = 0; i < 6; ++i) {
-    auto x = at::full({16, 64}, 1 + i, at::device(at::kCUDA).dtype(at::kFloat));
-    std::printf("%.9g\n", loader.run({x})[0].sum().item<double>());
+  {
+    torch::inductor::AOTIModelPackageLoader loader(arguments[1]);
+    for (int i = 0; i < 6; ++i) {
+      auto x = at::full({16, 64}, 1 + i, at::device(at::kCUDA).dtype(at::kFloat));
+      std::printf("%.9g\n", loader.run({x})[0].sum().item<double>());
+    }
   }
+  // Some builds of PyTorch abort when a program that only links them ends.
+  std::fflush(stdout);
+  std::_Exit(0);
 }
 """
 

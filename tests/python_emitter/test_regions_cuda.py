@@ -267,7 +267,8 @@ def test_memory_is_as_before_after_a_capture_that_fails() -> None:
     assert torch.cuda.memory_reserved() <= before[1]
     for _ in range(100):  # memory that is given back is used again
         torch.empty(8 << 20, dtype=torch.uint8, device="cuda")
-    assert torch.cuda.memory_reserved() <= before[1] + (8 << 20)
+    segment = 20 << 20  # the allocator reserves as much for 8 MiB
+    assert torch.cuda.memory_reserved() <= before[1] + segment
 
 
 def test_weights_may_move() -> None:
