@@ -1,9 +1,10 @@
 """Seconds of the first calls of one contender, and the peak memory of later ones, as JSON.
 
-``seconds`` are from the first call to the end of the third, as recording takes two, with
-every input of the workload in turn.  ``allocated`` and ``reserved`` are the peaks of later
-calls in MB (10⁶ bytes) above what weights and inputs take: of tensors, and of what the
-allocator holds, recordings included.  Free memory is given back before these calls.
+``seconds`` are from ``torch.compile``, which imports the backend, to the end of the third
+call with each input of the workload, because recording takes two.  ``allocated`` and
+``reserved`` are the peaks of later calls in MB (10⁶ bytes) above what weights and inputs
+take: of tensors, and of what the allocator holds, recordings included.  Free memory is
+given back before these calls.
 
     python -m bench.gpu.first_calls WORKLOAD CONTENDER
 """
@@ -29,8 +30,8 @@ def measured(workload: Workload, contender: str) -> dict[str, float]:
     torch.cuda.synchronize()
     torch.cuda.empty_cache()
     allocated, reserved = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
-    step = step_of(workload, chosen, prepared)
     begun = time.perf_counter()
+    step = step_of(workload, chosen, prepared)
     for _ in range(3):
         for each in prepared.inputs:
             step(each)

@@ -50,9 +50,10 @@ DETAILS = """
 - *least* and *median*: microseconds of a call in a row of calls, with inputs in place;
   *moved*: the least with inputs that move; *waited*: the least if the host waits for the
   GPU after each call; *ratio*: of *least* to Inductor's.
-- *cold* and *warm*: seconds from the first call to the end of the third, with empty caches
-  and, in a new process, with the caches that were left. Cold includes what is built once a
-  machine. {jobs} processes ran at once, so these seconds compare contenders, no more.
+- *cold* and *warm*: seconds from `torch.compile` to the end of the third call with each
+  input, with empty caches and, in a new process, with the caches that were left. Cold
+  includes what is built once a machine. {jobs} processes ran at once, so these seconds
+  compare contenders, no more.
 - *allocated* and *reserved*: the peak of a later call in MB (10⁶ bytes) above weights and
   inputs: tensors, and what PyTorch's allocator holds. A replay's temporaries are in a pool
   that counts as reserved only.

@@ -224,6 +224,8 @@ def _start_turns(run: Run, workload: Workload) -> Turns:
             shutil.copytree(caches, target, symlinks=True, dirs_exist_ok=True)
     figures = Figures(run.results.read())
     without = [c.name for c in CONTENDERS if figures.refused(workload.name, c.name)]
+    if without:
+        run.say(f"{workload.name}: contenders take turns without {', '.join(without)}")
     arguments = "bench.gpu.turns", workload.name, str(run.rounds), *without
     return Turns(workload, run.start(*arguments, caches=workload.name))
 

@@ -5,6 +5,7 @@ Nothing here needs a GPU: contenders are functions, or processes that say what s
 
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import click
 import pytest
 import torch
 
-from bench.gpu import speed, turns
+from bench.gpu import first_calls, speed, turns
 from bench.gpu.contenders import CONTENDERS, Step
 from bench.gpu.figures import Figures
 from bench.gpu.models import WORKLOADS, Inputs, Prepared, Workload
@@ -159,6 +160,28 @@ def test_results_are_compared_with_eager_alone() -> None:
     contest.records["python"] = {}
     contest.compare("python", contest.results("python"))
     assert contest.records["python"] == {}
+
+
+def test_compile_times_include_the_import_of_the_backend(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seconds = [0.0]
+
+    def compile_slowly(*_: object) -> Step:
+        seconds[0] += 5
+        return double
+
+    monkeypatch.setattr(first_calls, "step_of", compile_slowly)
+    monkeypatch.setattr(time, "perf_counter", lambda: seconds[0])
+    for name in ("empty_cache", "reset_peak_memory_stats"):
+        monkeypatch.setattr(torch.cuda, name, lambda: None)
+    for name in ("memory_allocated", "memory_reserved"):
+        monkeypatch.setattr(torch.cuda, name, lambda: 0)
+        monkeypatch.setattr(torch.cuda, f"max_{name}", lambda: 3e6)
+    prepared = Prepared(function=double, inputs=INPUTS)
+    workload = Workload(name="x", title="x", prepare=lambda: prepared)
+    found = first_calls.measured(workload, "python")
+    assert found == {"seconds": 5, "allocated": 3, "reserved": 3}
 
 
 # A process that says what `bench.gpu.turns` says, and does what its scripts tell.
