@@ -9,7 +9,7 @@ from wrapperir.emit import Fragment, fragment, joined
 from wrapperir.emit.arena import plan_arena
 from wrapperir.emit.argument_facts import survey_arguments
 from wrapperir.emit.context import Emission, ProgramFacts
-from wrapperir.ir import Device, DType, Expr, Program, SymbolKind
+from wrapperir.ir import Device, DType, Expr, Program, Stream, SymbolKind
 from wrapperir_cpp.device_table import DeviceTable
 from wrapperir_cpp.expressions import CppExpressions
 from wrapperir_cpp.literals import C_TYPES, format_int
@@ -107,7 +107,9 @@ class Context(Emission):
         layouts: Layouts of tensors that are certain.
         arguments: Facts that all calls of a kernel share, for each of its arguments.
         arena: Places of storages that are known before the run.
-        in_region: Whether the line that is being emitted is in a graph region.
+        current_stream: The stream that is PyTorch's current one where lines are appended;
+            ``None`` without devices that have streams.
+        late_drops: Slots that a graph region frees at its end; ``None`` elsewhere.
         checked: Tensors whose sizes and strides the lines so far have compared with their
             types'.
         product_states: Members for cuBLAS, by the devices that multiply matrices.
@@ -130,7 +132,9 @@ class Context(Emission):
         self.writer = source_writer()
         self.defined_symbols: set[str] = set()
         self.checked: set[str] = set()
-        self.in_region = False
+        first = next(iter(self.devices.devices), None)
+        self.current_stream = None if first is None else Stream(first)
+        self.late_drops: list[Fragment] | None = None
         self.call = CallMembers()
         for item in program.inputs:
             _ = module.values[item.name]  # inputs keep their names, symbols may differ
@@ -175,7 +179,8 @@ class Context(Emission):
         return table if table is not None and table.functions else None
 
     def _emit_drop(self, slot: Fragment) -> None:
-        on_streams = self.in_region or len(self.values.scopes) == 1
-        if self.devices.streams and on_streams:
-            return  # freed where the streams have met again, at the end of the call
-        self.writer.emit_line("{}.reset();", slot)
+        if self.late_drops is not None:
+            self.late_drops.append(slot)
+        elif not self.devices.streams or len(self.values.scopes) > 1:
+            self.writer.emit_line("{}.reset();", slot)
+        # Other slots are freed at the end of the call, where the streams have met again.

@@ -30,7 +30,7 @@ from wrapperir_cpp.memory import (
     tensor_handle,
 )
 from wrapperir_cpp.operators import emit_operator
-from wrapperir_cpp.regions import emit_region, reason_against_recording
+from wrapperir_cpp.regions import emit_region
 from wrapperir_cpp.streams import (
     emit_block_begin,
     emit_block_end,
@@ -271,15 +271,7 @@ class CppLines(wir.LineVisitor[None]):
 
     def visit_graph_region(self, line: wir.GraphRegionLine) -> None:
         """Append a run of the region; what is not recorded is appended in place."""
-        reason = reason_against_recording(self.context, line)
-        if reason is None:
-            emit_region(self.context, line, self.emit_lines)
-            return
-        remark = f"graph region {line.name} is not recorded: {reason}"
-        self.context.writer.emit_comment(remark)
-        self.context.in_region = True
-        CppBlocks(self.context, line.results, self.emit_lines).emit_subgraph(line)
-        self.context.in_region = False
+        emit_region(self.context, line, self.emit_lines)
 
     def visit_comment(self, line: wir.CommentLine) -> None:
         """Append the comment, escaped."""

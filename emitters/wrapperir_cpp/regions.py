@@ -1,17 +1,29 @@
 """Graph regions in C++: blocks that are recorded as CUDA graphs and replayed."""
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 
 from wrapperir import ir as wir
 from wrapperir.emit import Fragment, fragment, joined
-from wrapperir.emit.graph_regions import region_symbols, written_tensors
+from wrapperir.emit.arena import plain_device
+from wrapperir.emit.graph_regions import (
+    RegionStreams,
+    region_streams,
+    region_symbols,
+    written_tensors,
+)
 from wrapperir_cpp.blocks import CppBlocks, EmitLines
 from wrapperir_cpp.context import Context
 from wrapperir_cpp.device_table import EMITTED, runtime_files
 from wrapperir_cpp.layout import RUNTIME
-from wrapperir_cpp.literals import format_int, format_string
+from wrapperir_cpp.literals import format_bool, format_int, format_string
 from wrapperir_cpp.memory import tensor_address
-from wrapperir_cpp.streams import format_device_call, on_stream
+from wrapperir_cpp.streams import (
+    emit_fork_from,
+    format_device_call,
+    format_stream_number,
+    on_stream,
+)
 from wrapperir_cpp.value_storage import RootStorage, StorageView, bytes_of, handle_of
 
 _PARTS = ("graph_regions", "region_recording", "graph_captures", "graph_pools")
@@ -22,12 +34,14 @@ _FILES = (
 _LONGEST_NAME = 180
 
 
-def reason_against_recording(context: Context, line: wir.GraphRegionLine) -> str | None:
+def _reason_against_recording(
+    context: Context, line: wir.GraphRegionLine, streams: RegionStreams
+) -> str | None:
     """Return why a region is not recorded, ``None`` if it is."""
     if line.device.kind != "cuda":
         return f"{line.device} has no graphs"
-    if context.devices.streams:
-        return "the program uses several streams"
+    if streams.acts_on_first and (streams.side or line.stream):
+        return "it fills memory, or has a block, beside its stream"
     if any(not isinstance(result.type, wir.TensorType) for result in line.results):
         return "it returns a value that is not a tensor"
     for operand in line.operands:
@@ -71,9 +85,47 @@ class _RegionBlocks(CppBlocks):
 
 
 def emit_region(context: Context, line: wir.GraphRegionLine, emit_lines: EmitLines) -> None:
+    """Append a run of a region; a region that is not recorded is appended in place."""
+    streams = region_streams(context.facts.program, line)
+    reason = _reason_against_recording(context, line, streams)
+    if reason is None:
+        _emit_run(context, line, streams, emit_lines)
+        return
+    remark = f"graph region {line.name} is not recorded: {reason}"
+    context.writer.emit_comment(remark)
+    has_branches = bool(streams.side or (streams.acts_on_first and line.stream))
+    with _freeing_late(context, has_branches=has_branches):
+        CppBlocks(context, line.results, emit_lines).emit_subgraph(line)
+    if has_branches and plain_device(line.device) in context.devices.devices:
+        emit_fork_from(context, line.device, line.stream)
+
+
+@contextmanager
+def _freeing_late(context: Context, *, has_branches: bool) -> Generator[None]:
+    """Free what a region's block allocates where its streams have met, at its end."""
+    if not has_branches:
+        yield
+        return
+    late = context.late_drops = []
+    yield
+    context.late_drops = None
+    for slot in late:
+        context.writer.emit_line("{}.reset();", slot)
+
+
+def _emit_run(
+    context: Context,
+    line: wir.GraphRegionLine,
+    streams: RegionStreams,
+    emit_lines: EmitLines,
+) -> None:
     """Append ``run_region(3, c.regions[0], region_layer, *c.cuda_0, ...);``."""
     name = context.module.names.claim(f"region_{line.name[:_LONGEST_NAME]}")
-    facts = format_string(line.name), format_int(line.recordings)
+    facts = (
+        *(format_string(line.name), format_int(line.recordings)),
+        format_stream_number(context, line.device, line.stream),
+        format_bool(bool(streams.side)),
+    )
     context.module.statics.emit_line(
         "constexpr RegionFact {} = {{{}}};", name, joined(", ", facts)
     )
@@ -97,7 +149,7 @@ def emit_region(context: Context, line: wir.GraphRegionLine, emit_lines: EmitLin
     blocks = _RegionBlocks(context, line, emit_lines, places)
     results = [_slot(context, result.name) for result in line.results]
     given = tensors, [fragment("bits_of({})", value) for value in numbers], results
-    with on_stream(context, line.device):
+    with on_stream(context, line.device, line.stream):
         writer = context.writer
         writer.emit_line(
             "run_region({}, c.regions[{}], {}, *{}, {}, [&](char* const* places) {{",
@@ -107,7 +159,8 @@ def emit_region(context: Context, line: wir.GraphRegionLine, emit_lines: EmitLin
         )
         with writer.indented():
             writer.emit_line("c.places = places;")
-            blocks.emit_subgraph(line)
+            with _freeing_late(context, has_branches=bool(streams.side)):
+                blocks.emit_subgraph(line)
         writer.emit_line("}});")
 
 

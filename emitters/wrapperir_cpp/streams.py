@@ -3,8 +3,8 @@
 Stream 0 is PyTorch's current stream.  Side streams belong to the frame: they begin after
 the work that stream 0 was given, and stream 0 continues after them.  The runtime's
 ``DeviceCall`` makes the waits of forks and joins.  A program with side streams frees its
-memory after they have joined, at the end of the call, so that the toolkit's records of
-streams that use a tensor are not needed.
+memory after they have joined, at the end of the call or of a graph region, so that the
+toolkit's records of streams that use a tensor are not needed.
 """
 
 from collections import Counter
@@ -109,6 +109,12 @@ def emit_fork(context: Context) -> None:
     _emit_for_streams(context, "fork")
 
 
+def emit_fork_from(context: Context, device: Device, stream: int) -> None:
+    """Append that the other streams of a device wait for one."""
+    number = format_stream_number(context, device, stream)
+    _emit(context, device, "fork", context.line_number(), number)
+
+
 def _emit_for_streams(context: Context, function: LiteralString) -> None:
     for device in context.devices.devices:
         if context.devices.stream_count(device):
@@ -124,31 +130,40 @@ def emit_device_zero(
 
 
 @contextmanager
-def on_stream(context: Context, device: Device, stream: int = 0) -> Generator[None]:
-    """Put the lines that are appended meanwhile on a device and its stream."""
-    known, device = context.devices.devices, plain_device(device)
-    if device not in known or (device == known[0] and not stream):
+def on_stream(
+    context: Context, device: Device, stream: int | None = None
+) -> Generator[None]:
+    """Put the lines that are appended meanwhile on a device and its stream.
+
+    ``None`` is any stream of the device.
+    """
+    outer, wanted = context.current_stream, Stream(device, stream or 0)
+    if stream is None and outer is not None and outer.device == wanted.device:
+        wanted = outer
+    if plain_device(device) not in context.devices.devices or wanted == outer:
         yield
         return
+    context.current_stream = wanted
     writer = context.writer
     writer.emit_line("{{")
     with writer.indented():
         writer.emit_line(
             "OnStream on(*{}, {}, {});",
             format_device_call(context, device),
-            format_stream_number(context, device, stream),
+            format_stream_number(context, device, wanted.number),
             context.line_number(),
         )
         yield
     writer.emit_line("}}")
+    context.current_stream = outer
 
 
 @contextmanager
 def allocating(context: Context, name: str, device: Device) -> Generator[None]:
     """Put the allocation that is appended meanwhile on the stream of its first use."""
-    home = context.devices.homes.get(name, Stream(device))
-    is_here = home == Stream(device, home.number)
-    with on_stream(context, device, home.number if is_here else 0):
+    home = context.devices.homes.get(name)
+    is_here = home is not None and home.device == Stream(device).device
+    with on_stream(context, device, home.number if home and is_here else None):
         yield
 
 

@@ -152,6 +152,8 @@ struct Node {
 
 struct Graph {
   std::vector<std::unique_ptr<Node>> nodes;
+  void* origin = nullptr;
+  std::map<void*, std::set<Node*>> last;  // by stream, the nodes that its next one needs
 };
 struct Exec {
   int number;
@@ -165,6 +167,7 @@ std::map<void*, Graph*> captures;
 struct Event {
   Graph* graph;
   void* stream;
+  std::set<Node*> last;
 };
 std::map<void*, Event> events;  // those of captures
 std::map<Graph*, std::set<void*>> forked;  // streams that work on for which no other waits
@@ -191,10 +194,12 @@ int give(Node&& node, void* stream) {
     node.run();
     return 0;
   }
-  node.graph = found->second;
-  auto& nodes = found->second->nodes;
-  if (!nodes.empty()) node.needed = {nodes.back().get()};
-  nodes.push_back(std::make_unique<Node>(std::move(node)));
+  Graph& graph = *found->second;
+  node.graph = &graph;
+  node.needed = graph.last[stream];
+  graph.nodes.push_back(std::make_unique<Node>(std::move(node)));
+  graph.last[stream] = {graph.nodes.back().get()};
+  if (stream != graph.origin) forked[&graph].insert(stream);
   return 0;
 }
 
@@ -270,7 +275,9 @@ bool is_capturing(void* stream) {
 void capture_event(void* event, void* stream) {
   std::lock_guard<std::recursive_mutex> held(lock);
   events.erase(event);
-  if (captures.count(stream)) events[event] = {captures[stream], stream};
+  if (!captures.count(stream)) return;
+  Graph* graph = captures[stream];
+  events[event] = {graph, stream, graph->last[stream]};
 }
 
 // A stream that waits for an event of a capture is captured, too.
@@ -284,6 +291,8 @@ int capture_wait(void* stream, void* event) {
   }
   if (captures[stream] != found->second.graph) return isolated;
   forked[found->second.graph].erase(found->second.stream);
+  const std::set<Node*>& needed = found->second.last;
+  captures[stream]->last[stream].insert(needed.begin(), needed.end());
   return 0;
 }
 
@@ -362,6 +371,7 @@ EXPORT int cuStreamBeginCapture_v2(void* stream, int) {
   BEGIN if (!has_context()) return no_context;
   if (captures.count(stream)) return invalid_value;
   captures[stream] = new Graph;
+  captures[stream]->origin = stream;
   return 0;
 }
 EXPORT int cuStreamEndCapture(void* stream, void** graph) {

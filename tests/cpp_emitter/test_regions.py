@@ -39,7 +39,7 @@ def text_of(program: Program) -> str:
 def test_a_region_is_a_function_of_addresses_and_numbers() -> None:
     artifact = CppEmitter().emit(parse_program(LAYER))
     text = str(artifact.files[PROGRAM])
-    assert 'constexpr RegionFact region_layer = {"layer", 4};' in text
+    assert 'constexpr RegionFact region_layer = {"layer", 4, 0, false};' in text
     assert "{bits_of(c.s0)}, {&c.t[r]}, [&](char* const* places) {" in text
     assert "c.places = places;" in text
     assert "{c.places[0], {c.s0, 64}, ints_64_1}, {c.places[1], ints_64_64" in text
@@ -139,6 +139,104 @@ def example_symbols_of(program: Program, seed: int) -> int:
     x = example_inputs(program, seed)[0]
     assert isinstance(x, torch.Tensor)
     return x.shape[0]
+
+
+FORKED = """\
+  %out = allocate f32[32]
+  %r = graph_region @sums (%x, %y, %out) stream(OWN) : f32[32] {
+    body (%p: f32[32], %q: f32[32], %o: f32[32]) {
+      %a = allocate f32[32]
+      kernel_call @triton_add(%p, %q, %a, 32) stream(OWN)
+      %e = record_event stream(OWN)
+      wait_event %e stream(SIDE)
+      %b = allocate f32[32]
+      kernel_call @triton_add(%a, %q, %b, 32) stream(SIDE)
+      %c = allocate f32[32]
+      kernel_call @triton_add(%a, %p, %c, 32) stream(OWN)
+      free %a
+      %f = record_event stream(SIDE)
+      wait_event %f stream(OWN)
+      kernel_call @triton_add(%b, %c, %o, 32) stream(OWN)
+      free %c
+      return %b
+    }
+  }
+  %g = record_event stream(OWN)
+  wait_event %g
+  return %out, %r
+"""
+
+
+def forked(own: int = 0, side: int = 3) -> str:
+    return FORKED.replace("OWN", str(own)).replace("SIDE", str(side))
+
+
+@pytest.mark.parametrize(
+    ("own", "side", "streams"),
+    [
+        (0, 3, ("current", "side0")),
+        (5, 3, ("side0", "side1")),
+        (5, 0, ("side0", "current")),
+    ],
+)
+def test_streams_that_fork_and_join_are_recorded(
+    fake_gpu: FakeGpu, own: int, side: int, streams: tuple[str, str]
+) -> None:
+    program = on_streams(forked(own, side))
+    assert f'region_sums = {{"sums", 8, {int(own > 0)}, true}};' in text_of(on_gpu(program))
+    calls = [(seed, CURRENT) for seed in range(8)]
+    first, second, *later = fake_gpu.logs(program, calls=calls)
+    mine, beside = streams
+    launches = [line.split()[-1] for line in first if line.startswith("launch")]
+    assert launches == [mine, beside, mine, mine]
+    assert actions(second) == [*["capture", "launch"] * 4, "replay"]
+    assert [actions(log) for log in later] == [["replay"]] * 6
+    replays = [line.split()[2:] for line in later[-1] if line.startswith("replay")]
+    assert replays == [["on", mine]]
+
+
+def test_memory_of_a_region_is_freed_where_its_streams_have_met(fake_gpu: FakeGpu) -> None:
+    program = on_streams(forked())
+    text = text_of(on_gpu(program))
+    assert "cuda_0_plan = {0, 1, 3, 0, 0};" in text  # the call has no block for it
+    body = text[text.index("c.places = places;") :].split("\n  });")[0]
+    assert body.index("c.t[a].reset();") > body.index("c.t[r].reset(")
+    (first,) = fake_gpu.logs(program, calls=[(0, CURRENT)])
+    launched = max(n for n, line in enumerate(first) if line.startswith("launch"))
+    forks = ["event4 on current", "side0 waits for event4"]
+    assert first[launched + 1 : launched + 3] == forks
+
+
+def test_a_region_of_one_stream_frees_as_it_goes() -> None:
+    side = "  %w = allocate f32[32]\n  kernel_call @triton_add(%x, %y, %w, 32) stream(2)\n"
+    text = text_of(on_gpu(on_streams(side + SUMS + "  free %w\n  return %out, %r\n")))
+    assert 'region_sums = {"sums", 2, 0, false};' in text
+    body = text[text.index("c.places = places;") :].split("\n  });")[0]
+    assert body.index("c.t[t_].reset();") < body.index("c.t[r].reset(")
+
+
+def test_a_region_on_a_side_stream_is_replayed_there(fake_gpu: FakeGpu) -> None:
+    text = SUMS.replace(", 32)\n", ", 32) stream(4)\n")
+    text = text.replace("recordings(2)", "stream(4) recordings(2)")
+    ends = "  %e = record_event stream(4)\n  wait_event %e\n  return %out, %r\n"
+    program = on_streams(text + ends)
+    calls = [(seed, CURRENT) for seed in range(4)]
+    *_, last = fake_gpu.logs(program, calls=calls)
+    assert [line.split()[2:] for line in last if line.startswith("replay")] == [
+        ["on", "side0"]
+    ]
+
+
+def test_a_region_that_is_opened_frees_where_its_streams_have_met() -> None:
+    zeroed = (
+        "      %w = allocate f32[32] workspace(zero_on_call)\n      free %w\n      return"
+    )
+    text = text_of(on_gpu(on_streams(forked().replace("      return", zeroed))))
+    reason = "it fills memory, or has a block, beside its stream"
+    assert f"// graph region sums is not recorded: {reason}" in text
+    body = text[text.index("is not recorded") :]
+    assert body.index("c.t[a].reset();") > body.index("c.t[r].reset(")
+    assert body.index("c.cuda_0->fork(1, 0);") > body.index("c.t[a].reset();")
 
 
 AROUND = """  %m = allocate f32[32]

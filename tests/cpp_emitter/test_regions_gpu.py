@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tests.python_emitter.test_regions import LAYER
+from tests.python_emitter.test_streams import REGION
 from wrapperir.text import parse_program
 from wrapperir_cpp.emitter import CppEmitter
 
@@ -140,6 +141,17 @@ def test_a_program_of_the_second_gpu() -> None:
     for size in (8, 8, 16, 8, 16, 16):
         inputs = given(size, 1)
         same(call(list(inputs)), wanted(*inputs))
+
+
+@pytest.mark.parametrize("own", [1, 0])
+def test_streams_that_fork_and_join_are_replayed(own: int) -> None:
+    text = REGION.replace("stream(1)", f"stream({own})")
+    call = loaded(text.replace("f32[8]", "f32[1000, 1000]"))
+    for _ in range(50):
+        x = torch.randn(1000, 1000, device="cuda")
+        (found,) = call([x])
+        torch.full_like(x, torch.nan)
+        same(found, x.neg().abs() + x.neg())
 
 
 MIDDLE = """\

@@ -217,33 +217,3 @@ def test_a_block_does_not_raise_the_peak() -> None:
 """)
     text = str(CppEmitter().emit(on_gpu(program)).files["program.cpp"])
     assert "block(" not in text  # beside %d, a block for two buffers would be one too many
-
-
-def test_a_graph_region_keeps_its_memory_until_its_streams_have_met(
-    fake_gpu: FakeGpu,
-) -> None:
-    program = on_streams("""\
-  %o = graph_region @region (%x, %y) : f32[32] {
-    body (%p: f32[32], %q: f32[32]) {
-      %a = allocate f32[32]
-      %e = record_event
-      wait_event %e stream(1)
-      kernel_call @triton_add(%p, %q, %a, 32) stream(1)
-      %b = allocate f32[32]
-      kernel_call @triton_add(%a, %q, %b, 32) stream(1)
-      free %a
-      %f = record_event stream(1)
-      wait_event %f
-      %c = allocate f32[32]
-      kernel_call @triton_add(%b, %b, %c, 32)
-      free %b
-      return %c
-    }
-  }
-  return %o
-""")
-    _, log = fake_gpu.logs(program)
-    launches = [line for line in log if line.startswith("launch")]
-    assert [line.split()[-1] for line in launches] == ["side0", "side0", "current"]
-    assert log.index(launches[0]) > log.index("side0 waits for event1")
-    assert log[-2] == "deallocate 256"  # two buffers that share no bytes

@@ -30,6 +30,7 @@ from wrapperir.ir import (
     BufferRef,
     Device,
     ExternKernelLine,
+    GraphRegionLine,
     Program,
     TensorType,
 )
@@ -79,7 +80,7 @@ def plan_arena(
 
     ``kinds`` are the kinds of device that have regions besides the CPU.  With
     ``has_streams``, storages there share no bytes, as lines that are in order may run at
-    once on two streams.
+    once on two streams, and those of graph regions, which end before the call, have none.
     """
     found = _ArenaStorages(LineEffects.of_program(program), kinds)
     found.add_block(program.lines, program.outputs, program_entry(program), {})
@@ -91,6 +92,8 @@ def plan_arena(
     for candidate in found.candidates:
         if candidate.storage not in found.excluded:
             device = plain_device(candidate.storage.type.device)
+            if has_streams and candidate.in_graph_region and device != CPU:
+                continue
             is_kept = device != CPU and candidate.storage.kind is StorageKind.PROGRAM
             groups.setdefault((device, is_kept), []).append(candidate)
     for (device, is_kept), candidates in groups.items():
@@ -171,6 +174,7 @@ class _ArenaStorage:
     begin: int
     end: int
     line: int | None
+    in_graph_region: bool
 
     def buffer(self, time: int, *, stays: bool) -> Buffer:
         """Return the planner's buffer; a workspace of the program is always alive."""
@@ -205,6 +209,8 @@ class _ArenaStorages:
         entry: Entry,
         lent: Mapping[str, tuple[Storage, ...]],
         outer: int | None = None,
+        *,
+        in_graph_region: bool = False,
     ) -> None:
         """Add the storages of a block; ``lent`` has the storages behind its parameters.
 
@@ -232,7 +238,10 @@ class _ArenaStorages:
                 }
                 block = nested.block
                 at = index if outer is None else outer
-                self.add_block(block.lines, block.results, block_entry(block), lent, at)
+                self.add_block(
+                    *(block.lines, block.results, block_entry(block), lent, at),
+                    in_graph_region=in_graph_region or isinstance(line, GraphRegionLine),
+                )
         times.append(self.time)
         for storage in found.storages:
             if storage.escapes:
@@ -241,7 +250,9 @@ class _ArenaStorages:
                 self._exclude(storage)
             if _is_plain(storage, self.kinds):
                 begin, end = times[storage.begin], times[storage.end]
-                self.candidates.append(_ArenaStorage(storage, begin, end, outer))
+                self.candidates.append(
+                    _ArenaStorage(storage, begin, end, outer, in_graph_region)
+                )
 
     def _exclude_all(self, storages: Iterable[Storage]) -> None:
         for storage in storages:

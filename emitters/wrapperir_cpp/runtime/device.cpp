@@ -13,9 +13,9 @@ namespace wrapperir {
 struct DeviceState {
   const DeviceFunctions& functions;
   const int32_t index;
-  std::vector<void*> streams;
-  std::vector<void*> events;  // the program's
-  std::vector<void*> joins;   // one for each stream
+  std::vector<void*> streams;  // by number; the first is the call's stream 0, not ours
+  std::vector<void*> events;   // the program's
+  std::vector<void*> joins;    // one for each side stream
   void* forked = nullptr;
   void* ended = nullptr;  // the event at the end of the last call
   void* last = nullptr;   // the stream of that call
@@ -30,7 +30,7 @@ struct DeviceState {
   // Errors are ignored: the process may be ending.
   ~DeviceState() {
     if (workspace && has_ended) functions.wait_on_host(ended);
-    for (void* stream : streams) functions.delete_stream(stream);
+    for (size_t i = 1; i < streams.size(); ++i) functions.delete_stream(streams[i]);
     for (void* event : events) functions.delete_event(event);
     for (void* event : joins) functions.delete_event(event);
     if (forked) functions.delete_event(forked);
@@ -40,6 +40,7 @@ struct DeviceState {
   }
 
   void make(const DevicePlan& plan, void* current) {
+    streams.push_back(current);
     for (int32_t i = 0; i < plan.streams; ++i) {
       streams.push_back(functions.make_stream(-1));
       joins.push_back(functions.make_event(false, -1));
@@ -152,11 +153,13 @@ DeviceCall::DeviceCall(
     const DeviceFunctions& functions, DeviceFrame& frame, const DevicePlan& plan)
     : functions_(functions), plan_(plan), entered_(functions.enter(plan.index, -1)) {
   try {
-    current_ = functions_.current_stream(plan.index, -1);
-    state_ = &find_state(functions, frame, plan, current_);
+    void* const current = functions_.current_stream(plan.index, -1);
+    state_ = &find_state(functions, frame, plan, current);
+    state_->streams.front() = current;
+    streams_ = state_->streams.data();
     // The last call with this frame may have been on another stream.
-    if (state_->has_ended && state_->last != current_)
-      functions_.wait(current_, state_->ended, -1);
+    if (state_->has_ended && state_->last != current)
+      functions_.wait(current, state_->ended, -1);
     if (plan.block_bytes && plan.streams) take_block(-1);
     fork(-1);
   } catch (...) {
@@ -181,28 +184,37 @@ void DeviceCall::release() {
   functions_.leave(entered_);
 }
 
+DeviceCall::Target DeviceCall::redirect(const Target& target) {
+  const Target before = {streams_, block_};
+  streams_ = target.streams;
+  block_ = target.block;
+  return before;
+}
+
 void DeviceCall::join(int line) {
-  for (size_t i = 0; i < state_->streams.size(); ++i) {
-    functions_.record(state_->joins[i], state_->streams[i], line);
-    functions_.wait(current_, state_->joins[i], line);
+  if (streams_ != state_->streams.data()) return;
+  for (int i = 1; i < stream_count(); ++i) {
+    functions_.record(state_->joins[i - 1], stream(i), line);
+    functions_.wait(stream(0), state_->joins[i - 1], line);
   }
 }
 
-void DeviceCall::fork(int line) {
-  if (state_->streams.empty()) return;
-  functions_.record(state_->forked, current_, line);
-  for (void* stream : state_->streams) functions_.wait(stream, state_->forked, line);
+void DeviceCall::fork(int line, int from) {
+  if (!plan_.streams || streams_ != state_->streams.data()) return;
+  functions_.record(state_->forked, stream(from), line);
+  for (int i = 0; i < stream_count(); ++i)
+    if (i != from) functions_.wait(stream(i), state_->forked, line);
 }
 
 void DeviceCall::synchronize(int line) {
   join(line);
-  functions_.synchronize(current_, line);
+  functions_.synchronize(stream(0), line);
 }
 
 void DeviceCall::zero(char* address, int64_t bytes, int line) {
   if (bytes <= 0) return;
   join(line);
-  functions_.zero(address, bytes, current_, line);
+  functions_.zero(address, bytes, stream(0), line);
   fork(line);
 }
 
@@ -218,8 +230,8 @@ void DeviceCall::end(int line) {
   is_ended_ = true;
   join(line);
   if (state_->ended) {
-    functions_.record(state_->ended, current_, line);
-    state_->last = current_;
+    functions_.record(state_->ended, stream(0), line);
+    state_->last = stream(0);
     state_->has_ended = true;
   }
   for (void* memory : state_->scratch) functions_.deallocate(memory);
@@ -227,8 +239,6 @@ void DeviceCall::end(int line) {
 }
 
 char* DeviceCall::workspace() const { return static_cast<char*>(state_->workspace); }
-
-void* DeviceCall::side(int number) const { return state_->streams[number - 1]; }
 
 void* DeviceCall::scratch(uint64_t bytes, int stream, int line) {
   void* memory = functions_.allocate(bytes, line);

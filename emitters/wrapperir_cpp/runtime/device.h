@@ -58,8 +58,8 @@ class DeviceCall {
 
   // Stream 0 waits for the other streams.
   void join(int line);
-  // The other streams wait for stream 0.
-  void fork(int line);
+  // The other streams wait for a stream.
+  void fork(int line, int from = 0);
   // Zero memory after all earlier and before all later work.
   void zero(char* address, int64_t bytes, int line);
   void record(int event, int stream, int line);
@@ -72,7 +72,8 @@ class DeviceCall {
   bool is_ended() const { return is_ended_; }
 
   const DeviceFunctions& functions() const { return functions_; }
-  void* stream(int number) const { return number ? side(number) : current_; }
+  void* stream(int number) const { return streams_[number]; }
+  int stream_count() const { return plan_.streams + 1; }
   int32_t index() const { return plan_.index; }
   // With several streams, a call has its block from its begin to its end. Else a line takes it,
   // and it is dropped at the end of the call if no line drops it.
@@ -80,24 +81,25 @@ class DeviceCall {
   void drop_block();
   char* block() const { return block_; }
   int64_t block_bytes() const { return plan_.block_bytes; }
-  // Give later work to another stream, with the call's memory at another address.
-  void redirect(void* stream, char* block) {
-    current_ = stream;
-    block_ = block;
-  }
+  // The streams that work is given to, by number, and the address of the call's block.
+  struct Target {
+    void* const* streams;
+    char* block;
+  };
+  // Set another target, whose streams are not joined and forked, and return the one before.
+  Target redirect(const Target& target);
   char* workspace() const;
   // Memory of the device for a launch, until the launch is done.
   void* scratch(uint64_t bytes, int stream, int line);
   void drop_scratch(void* memory, int stream);
 
  private:
-  void* side(int number) const;
   void release();
 
   const DeviceFunctions& functions_;
   const DevicePlan& plan_;
   DeviceState* state_ = nullptr;
-  void* current_ = nullptr;
+  void* const* streams_ = nullptr;
   void* entered_ = nullptr;
   char* block_ = nullptr;
   bool is_ended_ = false;

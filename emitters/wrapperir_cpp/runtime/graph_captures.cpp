@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include <string>
+#include <utility>
 
 #include "program.h"
 
@@ -32,10 +33,12 @@ void check_pool(const char* message) {
 OnlyCapture::OnlyCapture() { pool_functions().lock(); }
 OnlyCapture::~OnlyCapture() { pool_functions().unlock(); }
 
-HeldPool::HeldPool(const DeviceCall& call, int line)
-    : pool_(pool_functions().hold(call.index(), call.stream(0))) {
+HeldPool::HeldPool(const DeviceCall& call, int stream, int line)
+    : pool_(pool_functions().hold(call.index(), call.stream(0), stream)) {
+  const auto count = static_cast<size_t>(call.stream_count());
   try {
-    if (!pool_->capture_stream) pool_->capture_stream = call.functions().make_stream(line);
+    while (pool_->streams.size() < count)
+      pool_->streams.push_back(call.functions().make_stream(line));
   } catch (...) {
     pool_functions().drop(pool_);
     throw;
@@ -43,27 +46,29 @@ HeldPool::HeldPool(const DeviceCall& call, int line)
 }
 HeldPool::~HeldPool() { pool_functions().drop(pool_); }
 
-Capturing::Capturing(DeviceCall& call, CapturePool& pool, char* block, int line)
-    : call_(call), pool_(pool), stream_(call.stream(0)), block_(call.block()) {
+Capturing::Capturing(
+    DeviceCall& call, int stream, CapturePool& pool, char* block, int line)
+    : call_(call), pool_(pool), streams_(pool.streams) {
   constexpr int thread_local_mode = 1;
+  std::swap(streams_.front(), streams_[stream]);
   check_pool(pool_functions().begin(&pool));
   try {
-    guard_ = call.functions().enter_stream(pool.capture_stream, call.index(), line);
+    guard_ = call.functions().enter_stream(pool.streams.front(), call.index(), line);
     check_graph(
-        graph_driver()->cuStreamBeginCapture_v2(pool.capture_stream, thread_local_mode),
+        graph_driver()->cuStreamBeginCapture_v2(pool.streams.front(), thread_local_mode),
         "a capture");
   } catch (...) {
     if (guard_) call.functions().leave_stream(guard_);
     pool_functions().end(&pool);
     throw;
   }
-  call.redirect(pool.capture_stream, block);
+  before_ = call.redirect({streams_.data(), block});
 }
 
 Capturing::~Capturing() {
   if (is_ended_) return;
   void* graph = nullptr;
-  if (!graph_driver()->cuStreamEndCapture(pool_.capture_stream, &graph)) Graph{graph};
+  if (!graph_driver()->cuStreamEndCapture(pool_.streams.front(), &graph)) Graph{graph};
   try {
     restore();
   } catch (const GraphError&) {  // what ended the capture is said
@@ -73,7 +78,7 @@ Capturing::~Capturing() {
 Graph Capturing::end() {
   void* graph = nullptr;
   is_ended_ = true;
-  const int error = graph_driver()->cuStreamEndCapture(pool_.capture_stream, &graph);
+  const int error = graph_driver()->cuStreamEndCapture(pool_.streams.front(), &graph);
   Graph captured(graph);
   restore();
   check_graph(error, "ending a capture");
@@ -82,7 +87,7 @@ Graph Capturing::end() {
 }
 
 void Capturing::restore() {
-  call_.redirect(stream_, block_);
+  call_.redirect(before_);
   call_.functions().leave_stream(guard_);
   check_pool(pool_functions().end(&pool_));
 }

@@ -23,11 +23,11 @@ class OnlyCapture {
   OnlyCapture& operator=(const OnlyCapture&) = delete;
 };
 
-// Holds the pool of a call's stream, which keeps its memory while this object lives.
+// Holds the pool of a stream of a call, which keeps its memory while this object lives.
 class HeldPool {
  public:
   // No other thread may capture.
-  HeldPool(const DeviceCall& call, int line);
+  HeldPool(const DeviceCall& call, int stream, int line);
   ~HeldPool();
   HeldPool(const HeldPool&) = delete;
   HeldPool& operator=(const HeldPool&) = delete;
@@ -38,11 +38,11 @@ class HeldPool {
   CapturePool* const pool_;
 };
 
-// Captures what a call gives its stream 0 while this object lives. Its allocations are in a pool
-// then, and its block of memory is at `block`.
+// Captures what a call gives one of its streams while this object lives, and others that wait
+// for it. Its allocations are in a pool then, and its block of memory is at `block`.
 class Capturing {
  public:
-  Capturing(DeviceCall& call, CapturePool& pool, char* block, int line);
+  Capturing(DeviceCall& call, int stream, CapturePool& pool, char* block, int line);
   ~Capturing();
   Capturing(const Capturing&) = delete;
   Capturing& operator=(const Capturing&) = delete;
@@ -54,8 +54,8 @@ class Capturing {
 
   DeviceCall& call_;
   CapturePool& pool_;
-  void* const stream_;
-  char* const block_;
+  std::vector<void*> streams_;  // by number
+  DeviceCall::Target before_ = {};
   void* guard_ = nullptr;
   bool is_ended_ = false;
 };

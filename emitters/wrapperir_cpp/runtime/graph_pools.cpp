@@ -10,6 +10,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 namespace {
@@ -27,7 +28,7 @@ struct Pool : CapturePool {
 struct Pools {
   std::mutex captures;
   std::mutex mutex;  // of what follows
-  std::map<std::pair<int32_t, void*>, Pool> of_streams;
+  std::map<std::tuple<int32_t, void*, int32_t>, Pool> of_streams;
   uint64_t last_number = 0;
 };
 Pools& all = *new Pools;
@@ -58,9 +59,9 @@ const char* guarded(Work work) {
 void lock() { all.captures.lock(); }
 void unlock() { all.captures.unlock(); }
 
-CapturePool* hold(int32_t device, void* stream) {
+CapturePool* hold(int32_t device, void* stream, int32_t number) {
   std::lock_guard<std::mutex> held(all.mutex);
-  Pool& pool = all.of_streams[{device, stream}];
+  Pool& pool = all.of_streams[{device, stream, number}];
   pool.device = device;
   ++pool.holders;
   return &pool;

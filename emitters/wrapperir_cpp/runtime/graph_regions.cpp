@@ -133,7 +133,7 @@ bool RegionState::separates_operands(
 }
 
 void RegionState::replay(RegionRecording& found, const RegionCall& region) {
-  void* const stream = region.call.stream(0);
+  void* const stream = region.stream();
   for (size_t i = 0; i < found.results.size(); ++i) {
     found.results[i].make(region.result(i), region);
     addresses_.push_back(address_of(region.result(i), region.line));
@@ -238,13 +238,15 @@ void run_region(
     std::initializer_list<RegionTensor> tensors, std::initializer_list<uint64_t> numbers,
     std::initializer_list<Tensor*> results, const RegionBlock& block) {
   const bool has_graphs = graph_driver() && call.functions().is_captured;
-  if (has_graphs && !call.functions().is_captured(call.stream(0), line)) {
+  if (has_graphs && !call.functions().is_captured(call.stream(fact.stream), line)) {
     const RegionCall region = {line, fact, call, tensors, results, block};
     if (state_of(kept).replay_or_record(region, numbers)) return;
   }
   std::vector<char*> places;
   for (const RegionTensor& tensor : tensors) places.push_back(tensor.address);
   block.run(block.state, places.data());
+  // Memory that several streams used goes to the stream that it was allocated on.
+  if (fact.has_branches) call.fork(line, fact.stream);
 }
 
 }  // namespace wrapperir

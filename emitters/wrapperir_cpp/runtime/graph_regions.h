@@ -11,6 +11,8 @@ namespace wrapperir {
 struct RegionFact {
   const char* name;
   int32_t recordings;  // that are kept at most
+  int32_t stream;      // its number in the call
+  bool has_branches;   // whether other streams work beside it
 };
 
 // A tensor that the block of a region reads or writes.

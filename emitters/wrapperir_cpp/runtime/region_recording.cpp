@@ -43,7 +43,7 @@ class Recorder {
         functions_(region.call.functions()),
         at_(addresses),
         made_(std::make_unique<RegionRecording>(functions_)) {
-    made_->pool = std::make_unique<HeldPool>(region.call, region.line);
+    made_->pool = std::make_unique<HeldPool>(region.call, region.fact.stream, region.line);
   }
 
   std::unique_ptr<RegionRecording> record(const std::set<size_t>& to_copy) {
@@ -142,13 +142,14 @@ class Recorder {
     for (uint64_t address : at) places.push_back(reinterpret_cast<char*>(address));
     const size_t given = region_.given_count();
     char* const block = given > region_.tensors.size() ? places[given - 1] : nullptr;
-    Capturing capturing(region_.call, made_->pool->pool(), block, region_.line);
+    Capturing capturing(
+        region_.call, region_.fact.stream, made_->pool->pool(), block, region_.line);
     region_.block.run(region_.block.state, places.data());
     for (size_t i = 0; has_targets && i < region_.results.size(); ++i) {
       Tensor& result = region_.result(i);
       copy_memory(
           at[given + i], address_of(result, region_.line), made_->results[i].bytes,
-          region_.call.stream(0));
+          region_.stream());
       result.reset();
     }
     return capturing.end();

@@ -19,6 +19,7 @@ struct RegionCall {
   const std::initializer_list<Tensor*> results;
   const RegionBlock& block;
 
+  void* stream() const { return call.stream(fact.stream); }
   const RegionTensor& tensor(size_t i) const { return tensors.begin()[i]; }
   Tensor& result(size_t i) const { return *results.begin()[i]; }
   // The operands without results.
