@@ -166,7 +166,8 @@ def measure_builds(run: Run, workloads: Sequence[Workload], done: Figures) -> No
 
     Contenders are left out that have these figures, or a reason why not.
     """
-    with ThreadPoolExecutor(run.jobs) as pool:
+    with ThreadPoolExecutor(run.jobs) as pool, contextlib.ExitStack() as stack:
+        stack.callback(pool.shutdown, cancel_futures=True)  # where the run is stopped
         futures = [
             pool.submit(_build, run, workload.name, contender.name)
             for workload in workloads

@@ -5,8 +5,10 @@ Nothing here needs a GPU: contenders are functions, or processes that say what s
 
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 
 import click
@@ -18,7 +20,7 @@ from bench.gpu.contenders import CONTENDERS, Step
 from bench.gpu.figures import Figures
 from bench.gpu.models import WORKLOADS, Inputs, Prepared, Workload
 from bench.gpu.turns import Contest, largest_error
-from bench.results import ResultFile
+from bench.results import Record, ResultFile
 
 X = torch.ones(2)
 INPUTS = [(X,)]
@@ -327,6 +329,28 @@ def test_what_all_processes_say_is_heard_at_once(
     figures = Figures(run.results.read())
     assert figures.timed("gpt2")
     assert figures.timed("bert")
+
+
+def test_a_run_that_is_stopped_builds_no_more(
+    run: speed.Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dropped = threading.Event()
+    built: list[str] = []
+
+    def build(_: speed.Run, workload: str, contender: str) -> tuple[Record, str]:
+        built.append(contender)
+        dropped.wait(10)
+        return {"name": f"{workload}/{contender}/build"}, contender
+
+    def stop(futures: Sequence["Future[tuple[Record, str]]"]) -> None:
+        futures[-1].add_done_callback(lambda _: dropped.set())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(speed, "_build", build)
+    monkeypatch.setattr(speed, "as_completed", stop)
+    with pytest.raises(KeyboardInterrupt):
+        speed.measure_builds(run, workloads_of("gpt2"), Figures({}))
+    assert built in (["eager"], ["eager", "inductor"])  # those that ran already
 
 
 def test_time_is_limited_only_while_a_process_is_listened_to(
