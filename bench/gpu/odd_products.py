@@ -3,14 +3,15 @@
     python -m bench.gpu.odd_products
 
 Both take turns, each replayed from a CUDA graph with a number of calls, so that launches
-count little.  Times are the least microseconds of a call.
+count little.  Times are the least microseconds of a call.  The difference of the results
+is relative to the operator's.
 """
 
 import torch
 
 from bench.gpu.contenders import Step, captured
 from bench.gpu.models import Inputs
-from bench.gpu.turns import seconds_of
+from bench.gpu.turns import largest_error, seconds_of
 from bench.machine import describe_machine
 from wrapperir.emit import compile_program
 from wrapperir.ir import Program
@@ -57,8 +58,8 @@ def recorded(program: Program, inputs: Inputs) -> Step:
 def main() -> None:
     """Print a table."""
     print(f"{describe_machine()}, {torch.cuda.get_device_name(0)}\n")
-    print("| rows × terms × columns | operator | kernel | ratio |")
-    print("| --- | ---: | ---: | ---: |")
+    print("| rows × terms × columns | operator | kernel | ratio | difference |")
+    print("| --- | ---: | ---: | ---: | ---: |")
     for rows, depth, columns in SHAPES:
         inputs = (
             torch.randn(rows, depth, device="cuda", dtype=torch.float16),
@@ -72,8 +73,16 @@ def main() -> None:
             [seconds_of(replay, "in_place", [inputs], calls=1) for replay in replays]
             for _ in range(ROUNDS)
         ]
+        results = []
+        for replay in replays:
+            inputs[-1].zero_()
+            replay(inputs)
+            results.append(inputs[-1].clone())
+        difference = largest_error(results[:1], results[1:])
         operator, kernel = (min(each) * 1e6 / CALLS for each in zip(*times, strict=True))
-        shown = f"{operator:.1f} | {kernel:.1f} | {kernel / operator:.2f}"
+        shown = (
+            f"{operator:.1f} | {kernel:.1f} | {kernel / operator:.2f} | {difference:.1e}"
+        )
         print(f"| {rows} × {depth} × {columns} | {shown} |", flush=True)
 
 
