@@ -58,7 +58,8 @@ CUDA_TABLE = DeviceTable(
     headers=("cuda.h", "cuda_products.h"),
     files=(
         *runtime_files("cuda.h", "cuda_driver.h", "cuda.cpp", "triton_launch.cpp"),
-        *runtime_files("cublas.h", "cuda_products.h", "cuda_products.cpp"),
+        *runtime_files("cublas.h", "cublas_calls.h", "cublas_calls.cpp"),
+        *runtime_files("cuda_products.h", "cuda_products.cpp"),
         EMITTED / "driver_functions.h",
     ),
     libraries=("libtorch_cuda.so", "libc10_cuda.so"),
