@@ -86,7 +86,7 @@ class _RegionBlocks(CppBlocks):
 
 def emit_region(context: Context, line: wir.GraphRegionLine, emit_lines: EmitLines) -> None:
     """Append a run of a region; a region that is not recorded is appended in place."""
-    streams = region_streams(context.facts.program, line)
+    streams = region_streams(context.facts, line)
     reason = _reason_against_recording(context, line, streams)
     if reason is None:
         _emit_run(context, line, streams, emit_lines)
@@ -133,7 +133,7 @@ def _emit_run(
     context.regions.append(name)
     for path in _FILES:
         context.module.files[f"{RUNTIME}{path.name}"] = path.read_text("utf-8")
-    written = written_tensors(context.facts.program, line)
+    written = written_tensors(context.facts, line)
     places: dict[str, int] = {}
     tensors: list[Fragment] = []
     numbers = [context.symbols[symbol] for symbol in region_symbols(line)]

@@ -9,6 +9,7 @@ from wrapperir import ir as wir
 from wrapperir.diagnostics import LinePath
 from wrapperir.emit import Fragment, SourceWriter, fragment, joined
 from wrapperir.emit.context import provenances_to_show
+from wrapperir.emit.graph_regions import RegionStreams, region_streams
 from wrapperir.emit.python.compiled_launches import (
     emit_compilation,
     emit_compiled_kernel,
@@ -266,17 +267,20 @@ class PythonLines(PythonContext, wir.LineVisitor[None]):
     def visit_graph_region(self, line: wir.GraphRegionLine) -> None:
         """Append ``buf1, = layer0(arg0, buf0)``, or the lines of the block in place."""
         emit_actions(self, self.streams.enter_region(line))
-        reason = self.reason_against_recording(line)
+        streams = region_streams(self.facts, line)
+        reason = self.reason_against_recording(line, streams)
         if reason is None:
-            emit_region(self, line)
+            emit_region(self, line, streams.side)
         else:
             self.writer.emit_comment(f"graph region {line.name} is not recorded: {reason}")
             PythonBlocks(self).emit_subgraph(line)
         self.streams.leave_region(line)
 
-    def reason_against_recording(self, line: wir.GraphRegionLine) -> str | None:
+    def reason_against_recording(
+        self, line: wir.GraphRegionLine, streams: RegionStreams
+    ) -> str | None:
         """Return why a region is not recorded, ``None`` if it is."""
-        return reason_against_recording(self, line)
+        return reason_against_recording(self, line, streams)
 
     def visit_comment(self, line: wir.CommentLine) -> None:
         """Append the comment, escaped."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 from wrapperir import ir as wir
 from wrapperir.diagnostics import Code
 from wrapperir.emit import Fragment, Loaded, Value, fragment, joined
+from wrapperir.emit.graph_regions import RegionStreams
 from wrapperir.emit.python.expressions import format_int, format_string, format_tuple
 from wrapperir.emit.support import natural_alignment
 from wrapperir.ir.line_effects import LineEffects
@@ -153,7 +154,9 @@ class CheckedLines(PythonLines):
         super().visit_graph_region(line)
         self._emit_results(line.results)
 
-    def reason_against_recording(self, line: wir.GraphRegionLine) -> str | None:
+    def reason_against_recording(
+        self, line: wir.GraphRegionLine, streams: RegionStreams
+    ) -> str | None:
         """Return that memory is checked in each call."""
         return "its memory is checked"
 

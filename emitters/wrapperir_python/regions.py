@@ -1,11 +1,11 @@
 """Graph regions in Python: functions that are recorded as CUDA graphs and replayed."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from wrapperir import ir as wir
 from wrapperir.emit import Fragment, SourceWriter, fragment, joined
-from wrapperir.emit.graph_regions import region_streams, region_symbols, written_tensors
+from wrapperir.emit.graph_regions import RegionStreams, region_symbols, written_tensors
 from wrapperir.emit.python.compiled_launches import CACHE, EMITTED
 from wrapperir.emit.python.expressions import format_int, format_targets, format_tuple
 from wrapperir.ir.blocks import walk_lines
@@ -21,12 +21,11 @@ _FILES = (
 
 
 def reason_against_recording(
-    context: PythonContext, line: wir.GraphRegionLine
+    context: PythonContext, line: wir.GraphRegionLine, streams: RegionStreams
 ) -> str | None:
     """Return why a region is not recorded, ``None`` if it is."""
     if line.device.kind != "cuda":
         return f"{line.device} has no graphs"
-    streams = region_streams(context.facts.program, line)
     if any(stream.number == 0 for stream in streams.side):
         return "stream 0 works beside its stream"
     if streams.acts_on_first and (streams.side or line.stream):
@@ -38,11 +37,14 @@ def reason_against_recording(
     return None
 
 
-def emit_region(context: PythonContext, line: wir.GraphRegionLine) -> None:
+def emit_region(
+    context: PythonContext, line: wir.GraphRegionLine, side: Sequence[wir.Stream]
+) -> None:
     """Append ``buf1 = attention(arg0, buf0, s0)``, and the function to the module.
 
     The function's parameters are the tensors and numbers that the block reads, constants
-    among them, by the names that they have outside.
+    among them, by the names that they have outside.  ``side`` are the streams of the block
+    beside the region's own.
     """
     module, outer = context.module, context.writer
     tensors, numbers = _operands(context, line)
@@ -50,7 +52,7 @@ def emit_region(context: PythonContext, line: wir.GraphRegionLine) -> None:
     results = [context.values[result.name] for result in line.results]
     graphs = module.import_file("graphs", EMITTED, *_FILES)
     context.writer = SourceWriter()
-    with _in_function(context, line, graphs):
+    with _in_function(context, line, side, graphs):
         PythonBlocks(context).emit_subgraph(line)
     body, context.writer = context.writer, outer
     functions = module.regions
@@ -63,9 +65,7 @@ def emit_region(context: PythonContext, line: wir.GraphRegionLine) -> None:
             functions.emit_line("return {}", format_tuple(results))
         elif not body.line_count:
             functions.emit_line("pass")
-    changed = {
-        context.values[name] for name in written_tensors(context.facts.program, line)
-    }
+    changed = {context.values[name] for name in written_tensors(context.facts, line)}
     written = [index for index, tensor in enumerate(tensors) if tensor in changed]
     functions.emit_blank(2)
     functions.emit_line("{} = {}.region(", block, graphs)
@@ -99,12 +99,14 @@ def _device_index(context: PythonContext, line: wir.GraphRegionLine) -> int:
 
 @contextmanager
 def _in_function(
-    context: PythonContext, line: wir.GraphRegionLine, graphs: Fragment
+    context: PythonContext,
+    line: wir.GraphRegionLine,
+    side: Sequence[wir.Stream],
+    graphs: Fragment,
 ) -> Generator[None]:
     """Append lines to a region's function, in which its device and stream are current."""
     module, arguments = context.module, context.arguments
     index = _device_index(context, line)
-    side = region_streams(context.facts.program, line).side
     outer_streams, module.streams = module.streams, {}
     outer_gpu, arguments.current_gpu = arguments.current_gpu, index
     own = context.region_stream = wir.Stream(line.device, line.stream)

@@ -41,8 +41,13 @@ class ProgramFacts:
 
     @cached_property
     def effects(self) -> Sequence[Effects]:
-        """The effects of each line, followed by the lines of its nested blocks."""
+        """The effects of each line, then of its nested blocks; kernels access nothing."""
         return program_effects(self.program)
+
+    @cached_property
+    def line_effects(self) -> LineEffects:
+        """The effects of lines, with the accesses of the program's kernels."""
+        return LineEffects.of_program(self.program)
 
     @cached_property
     def types(self) -> Mapping[str, wir.ValueType]:

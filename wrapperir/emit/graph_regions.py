@@ -3,16 +3,15 @@
 from attrs import frozen
 
 from wrapperir.analysis import block_entry, find_storages
+from wrapperir.emit.context import ProgramFacts
 from wrapperir.ir import (
     BufferRef,
     GraphRegionLine,
-    Program,
     Stream,
     SymbolDefinitionLine,
 )
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.effects import Actor
-from wrapperir.ir.line_effects import LineEffects
 from wrapperir.ir.mentions import argument_symbols, line_symbols, type_symbols
 
 
@@ -27,11 +26,11 @@ def region_symbols(line: GraphRegionLine) -> list[str]:
     return [name for name in dict.fromkeys(mentioned) if name not in defined]
 
 
-def written_tensors(program: Program, line: GraphRegionLine) -> set[str]:
+def written_tensors(facts: ProgramFacts, line: GraphRegionLine) -> set[str]:
     """Return the operands of a region, and constants, whose memory its block may write."""
     body = line.body
-    effects = LineEffects.of_program(program)
-    found = find_storages(body.lines, body.results, block_entry(body), effects)
+    entry = block_entry(body)
+    found = find_storages(body.lines, body.results, entry, facts.line_effects)
     written = {
         operand.name
         for parameter, operand in zip(body.parameters, line.operands, strict=True)
@@ -39,7 +38,9 @@ def written_tensors(program: Program, line: GraphRegionLine) -> set[str]:
         for storage in found.of_name.get(parameter.name, ())
         if any(use.writes for use in storage.uses)
     }
-    return written | {constant.name for constant in program.constants if constant.mutated}
+    return written | {
+        constant.name for constant in facts.program.constants if constant.mutated
+    }
 
 
 @frozen
@@ -54,10 +55,9 @@ class RegionStreams:
     acts_on_first: bool
 
 
-def region_streams(program: Program, line: GraphRegionLine) -> RegionStreams:
+def region_streams(facts: ProgramFacts, line: GraphRegionLine) -> RegionStreams:
     """Return the streams of a region's block."""
-    effects = LineEffects.of_program(program)
-    inner = [effects.visit(nested) for nested in walk_lines(line.body.lines)]
+    inner = [facts.line_effects.visit(nested) for nested in walk_lines(line.body.lines)]
     own = Stream(line.device, line.stream)
     used = dict.fromkeys(x.stream for x in inner if x.stream is not None)
     return RegionStreams(
