@@ -21,7 +21,9 @@ from torch.utils import _pytree as pytree
 
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.frontend import Lowered
+from wrapperir.frontend.inductor.attention_masks import densify_masks
 from wrapperir.frontend.inductor.cpu_triton import triton_for_cpu
+from wrapperir.frontend.inductor.decompositions import decompositions
 from wrapperir.frontend.inductor.donation import donated_inputs
 from wrapperir.frontend.inductor.session import Session
 from wrapperir.frontend.inductor.storage_offsets import offsets_from_the_storage
@@ -118,8 +120,11 @@ def _compile(
     inner: Callable[..., Any],
     settings: dict[str, Any],
 ) -> Callable[..., Any]:
+    densify_masks(graph)
     with functorch_config.patch(FUNCTORCH), own_settings(), config.patch(settings):
-        compiled: Any = compile_fx(graph, list(inputs), inner_compile=inner)
+        compiled: Any = compile_fx(
+            graph, list(inputs), inner_compile=inner, decompositions=decompositions()
+        )
     function: Callable[..., Any] = compiled
     return function
 

@@ -11,7 +11,6 @@ from torch._functorch import config as functorch_config
 from torch._functorch.aot_autograd import aot_export_module
 from torch._guards import detect_fake_mode
 from torch._inductor import compile_fx
-from torch._inductor.decomposition import select_decomp_table
 from torch._inductor.virtualized import V
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import ExportedProgram
@@ -20,7 +19,9 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from wrapperir.diagnostics import Code
 from wrapperir.frontend import Lowered
 from wrapperir.frontend.inductor import versions
+from wrapperir.frontend.inductor.attention_masks import densify_masks
 from wrapperir.frontend.inductor.capture import FUNCTORCH, compile_inner, own_settings
+from wrapperir.frontend.inductor.decompositions import decompositions
 from wrapperir.frontend.inductor.signature import plain_graph
 from wrapperir.ir import AssertScalarLine, symbols_in
 from wrapperir.symbolic import lower_sympy
@@ -47,12 +48,13 @@ def lower_exported(exported: ExportedProgram) -> Lowered:
         return lambda args: ()
 
     graph, signature = plain_graph(exported)
+    densify_masks(graph)
     given = [node.meta["val"] for node in graph.graph.find_nodes(op="placeholder")]
     mode = _fake_mode(graph)
     with _inference(mode):
         export: Any = aot_export_module
         traced, kinds = export(
-            graph, given, trace_joint=False, decompositions=select_decomp_table()
+            graph, given, trace_joint=False, decompositions=decompositions()
         )
         _write_back(traced, kinds.user_inputs_to_mutate)
         _name_inputs(traced, signature.placeholders)
