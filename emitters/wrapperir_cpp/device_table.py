@@ -5,11 +5,11 @@ from typing import LiteralString
 
 from attrs import frozen
 
+import wrapperir
 from wrapperir.emit.support import CPU_ALIGNMENT, CUDA_ALIGNMENT
-from wrapperir.kernels import emitted
 
 _RUNTIME = Path(__file__).with_name("runtime")
-EMITTED = Path(emitted.__file__).parent
+EMITTED = Path(wrapperir.__file__).parent / "kernels" / "emitted"
 """Sources that emitted Python has, too."""
 
 
