@@ -113,8 +113,13 @@ def test_failing_calls_keep_nothing(everything: Loaded, n: int, message: str) ->
     x = torch.zeros(8, 8)
 
     def fail() -> None:
-        with pytest.raises(RuntimeError, match=message):
+        found = ""
+        try:  # so often, pytest.raises would take longer than the calls
             everything([x, n])
+        except RuntimeError as error:
+            found = str(error)
+        if message not in found:
+            pytest.fail(found)
 
     for _ in range(2000):
         fail()
