@@ -3,12 +3,17 @@
 #define AT_PER_OPERATOR_HEADERS  // the headers of all operators take long to read
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
-#include <ATen/ScalarOps.h>
 #include <torch/csrc/inductor/aoti_torch/utils.h>
 
 #include <string>
 
 #include "operators.h"
+
+// Of ATen/ScalarOps.h, which takes longer to read than all other headers here.
+namespace at::detail {
+TORCH_API Tensor scalar_tensor_static(
+    const Scalar& value, std::optional<ScalarType> dtype, std::optional<Device> device);
+}
 
 namespace {
 
@@ -31,7 +36,8 @@ at::Scalar scalar_of(const Argument& argument) {
 
 // A number in place of a tensor is promoted as a number.
 at::Tensor wrapped_number(const Argument& argument) {
-  at::Tensor made = c10::scalar_to_tensor(scalar_of(argument));
+  const at::Scalar value = scalar_of(argument);
+  at::Tensor made = at::detail::scalar_tensor_static(value, value.type(), at::kCPU);
   made.unsafeGetTensorImpl()->set_wrapped_number(true);
   return made;
 }
