@@ -1,15 +1,19 @@
 """Runs compiled programs as if there were a GPU.
 
-``python -m tests.cpp_emitter.fake_artifacts`` reads a request: the paths of programs, how
-to load them, and the text of what they compute.  Each program is called a few times, and
-its outputs must be those of the interpreter.  The answer has the driver's log of each call,
-and how many pools of memory lived before and after the programs were closed.
+``python -m tests.cpp_emitter.fake_artifacts`` reads a request a line: programs' paths, how
+to load them, and the text of what they compute.  A child of the process, which has imported
+all that is needed, calls each program a few times; its outputs must be those of the
+interpreter.  The answer is a line with the driver's log of each call, and how many pools of
+memory lived before and after the programs were closed, or with an ``error``.
 """
 
 import ctypes
 import gc
+import importlib
 import json
+import os
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -74,9 +78,8 @@ def _capsule(address: Any) -> Any:
     return make(address, None, None)
 
 
-def main() -> None:
-    """Answer the request on standard input."""
-    request = json.load(sys.stdin)
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+    """Return what the programs did."""
     driver = ctypes.CDLL("libcuda.so.1")
     driver.fake_log.restype = ctypes.c_char_p
     driver.fake_bind_operators()
@@ -101,7 +104,22 @@ def main() -> None:
     del call, loaded
     gc.collect()
     pools.append(driver.fake_live_pools())
-    print(json.dumps({"logs": logs, "pools": pools}))
+    return {"logs": logs, "pools": pools}
+
+
+def main() -> None:
+    """Answer requests until there are no more."""
+    importlib.import_module("wrapperir_cpp.emitter")  # as loading a program does
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            try:
+                result = answer(json.loads(line))
+            except BaseException:
+                result = {"error": traceback.format_exc()}
+            print(json.dumps(result), flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
 
 
 if __name__ == "__main__":

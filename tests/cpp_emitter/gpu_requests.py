@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from attrs import evolve
+from filelock import FileLock
 
 from wrapperir.ir import Program
 from wrapperir.kernels import find_compiler
@@ -58,9 +59,22 @@ class FakeGpu:
         return [log.splitlines() for log in answer["logs"]]
 
 
-def driver_environment(folder: Path) -> dict[str, str]:
-    """Build the driver that is made up, and return the environment of its processes."""
+def driver_environment(run_cache: Path) -> dict[str, str]:
+    """Return the environment of processes with a driver that is made up.
+
+    The driver is built once, for all processes of a run of the tests.
+    """
+    folder = run_cache.with_name("driver")
+    folder.mkdir(exist_ok=True)
     library = folder / "libcuda.so.1"
+    with FileLock(folder / "lock"):
+        if not library.exists():
+            _build_driver(folder, library)
+    preloaded = {"LD_PRELOAD": str(library), "TRITON_LIBCUDA_PATH": str(folder)}
+    return {**os.environ, **preloaded}
+
+
+def _build_driver(folder: Path, library: Path) -> None:
     flags = ["-std=c++17", "-O1", "-fPIC", "-shared", "-Wl,-soname,libcuda.so.1"]
     operators = folder / "operators.cpp"
     operators.write_text(format_operators())
@@ -70,8 +84,6 @@ def driver_environment(folder: Path) -> dict[str, str]:
     find_compiler().run(
         [*flags, *sources, "-o", str(library), "-ldl"], folder, "the driver"
     )
-    preloaded = {"LD_PRELOAD": str(library), "TRITON_LIBCUDA_PATH": str(folder)}
-    return {**os.environ, **preloaded}
 
 
 def format_operators() -> str:

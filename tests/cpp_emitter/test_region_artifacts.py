@@ -4,8 +4,9 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Generator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from unittest.mock import patch
 
 import pytest
@@ -54,8 +55,27 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compiled(tmp_path_factory.mktemp("compiled"), "first")
 
 
+Process: TypeAlias = "subprocess.Popen[str]"
+
+
+@pytest.fixture(scope="module")
+def process(fake_environment: dict[str, str]) -> Generator[Process]:
+    """Return a process whose children run programs."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.cpp_emitter.fake_artifacts"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=fake_environment,
+        cwd=Path(__file__).parents[2],
+    ) as started:
+        yield started
+        assert started.stdin is not None
+        started.stdin.close()
+
+
 def run(
-    environment: dict[str, str], *paths: Path, loader: str = "wrapperir"
+    process: Process, *paths: Path, loader: str = "wrapperir"
 ) -> tuple[list[list[str]], list[int]]:
     """Return what each call does to graphs, and how many pools live before and after."""
     request = {
@@ -63,17 +83,14 @@ def run(
         "loader": loader,
         "program": format_program(PROGRAM),
     }
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.cpp_emitter.fake_artifacts"],
-        input=json.dumps(request),
-        capture_output=True,
-        text=True,
-        env=environment,
-        cwd=Path(__file__).parents[2],
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    answer: dict[str, Any] = json.loads(done.stdout)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(json.dumps(request) + "\n")
+    process.stdin.flush()
+    line = process.stdout.readline()
+    assert line, "the process ended"
+    answer: dict[str, Any] = json.loads(line)
+    assert "error" not in answer, answer["error"]
     return [actions(log) for log in answer["logs"]], answer["pools"]
 
 
@@ -81,21 +98,19 @@ RECORDED = [["launch"], ["capture", "launch"] * 4 + ["replay"], *[["replay"]] * 
 
 
 def test_a_directory_replays_in_another_place(
-    directory: Path, tmp_path: Path, fake_environment: dict[str, str]
+    directory: Path, tmp_path: Path, process: Process
 ) -> None:
     moved = shutil.copytree(directory, tmp_path / "moved")
-    assert run(fake_environment, moved) == (RECORDED, [1, 0])
+    assert run(process, moved) == (RECORDED, [1, 0])
 
 
-def test_a_package_replays(
-    directory: Path, tmp_path: Path, fake_environment: dict[str, str]
-) -> None:
+def test_a_package_replays(directory: Path, tmp_path: Path, process: Process) -> None:
     command("package", directory, tmp_path / "model.pt2")
-    assert run(fake_environment, tmp_path / "model.pt2") == (RECORDED, [1, 0])
+    assert run(process, tmp_path / "model.pt2") == (RECORDED, [1, 0])
 
 
 def test_the_functions_of_pytorch_s_loaders_replay(
-    directory: Path, tmp_path: Path, fake_environment: dict[str, str]
+    directory: Path, tmp_path: Path, process: Process
 ) -> None:
     unpacked = tmp_path / "unpacked"  # as these loaders do with a package
     unpacked.mkdir()
@@ -104,26 +119,26 @@ def test_the_functions_of_pytorch_s_loaders_replay(
             target = unpacked / path.relative_to(directory / "cpp")
             target.parent.mkdir(exist_ok=True)
             shutil.copy(path, target)
-    assert run(fake_environment, unpacked, loader="pytorch") == (RECORDED, [1, 0])
+    assert run(process, unpacked, loader="pytorch") == (RECORDED, [1, 0])
 
 
 def test_libraries_of_a_process_share_a_pool(
-    directory: Path, tmp_path: Path, fake_environment: dict[str, str]
+    directory: Path, tmp_path: Path, process: Process
 ) -> None:
     second = compiled(tmp_path, "second")
-    logs, pools = run(fake_environment, directory, second)
+    logs, pools = run(process, directory, second)
     assert logs == [actions for actions in RECORDED for _ in range(2)]
     assert pools == [1, 0]
 
 
 def test_without_cuda_s_headers_blocks_run(
-    tmp_path: Path, fake_environment: dict[str, str], caplog: pytest.LogCaptureFixture
+    tmp_path: Path, process: Process, caplog: pytest.LogCaptureFixture
 ) -> None:
     plain = compiled(tmp_path, "plain", headers=None)
     (said,) = (record for record in caplog.records if record.name == "wrapperir.graphs")
     assert "graph regions are not recorded: CUDA's headers" in said.message
     assert not (plain / "cpp" / POOLS_LIBRARY).exists()
-    assert run(fake_environment, plain) == ([["launch"]] * 6, [0, 0])
+    assert run(process, plain) == ([["launch"]] * 6, [0, 0])
 
 
 def test_the_library_of_pools_has_the_name_that_others_look_for(directory: Path) -> None:

@@ -33,8 +33,8 @@ class FakeProcess:
 
 
 @contextmanager
-def fake_process(module: str, folder: Path) -> Generator[FakeProcess]:
-    """Build the driver in a folder, and start a module of this package with it."""
+def fake_process(module: str, run_cache: Path) -> Generator[FakeProcess]:
+    """Start a module of this package with the driver."""
     if torch.cuda.is_available():
         pytest.skip("a real driver is there")
     if platform.machine() != "x86_64":
@@ -44,7 +44,7 @@ def fake_process(module: str, folder: Path) -> Generator[FakeProcess]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env=driver_environment(folder),
+        env=driver_environment(run_cache),
         cwd=Path(__file__).parents[2],
     ) as started:
         yield FakeProcess(started)

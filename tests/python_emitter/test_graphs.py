@@ -1,6 +1,7 @@
 """Recordings of graph regions of emitted Python, as a driver that is made up sees them."""
 
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 
@@ -9,9 +10,9 @@ from tests.python_emitter.fake_process import FakeProcess, fake_process
 
 
 @pytest.fixture(scope="module")
-def process(tmp_path_factory: pytest.TempPathFactory) -> Generator[FakeProcess]:
+def process(run_cache: Path) -> Generator[FakeProcess]:
     """Return a process with a driver that is made up."""
-    with fake_process("fake_graphs", tmp_path_factory.mktemp("driver")) as started:
+    with fake_process("fake_graphs", run_cache) as started:
         yield started
 
 

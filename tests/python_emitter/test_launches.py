@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,9 +15,9 @@ from wrapperir_python.emitter import PythonEmitter
 
 
 @pytest.fixture(scope="module")
-def process(tmp_path_factory: pytest.TempPathFactory) -> Generator[FakeProcess]:
+def process(run_cache: Path) -> Generator[FakeProcess]:
     """Return a process with a driver that is made up."""
-    with fake_process("fake_launches", tmp_path_factory.mktemp("driver")) as started:
+    with fake_process("fake_launches", run_cache) as started:
         yield started
 
 
