@@ -2,7 +2,15 @@
 
 from wrapperir.analysis.footprint import DeviceFootprint, Dimension, Footprint, Footprints
 from wrapperir.analysis.live_bytes import BlockMemory, ProgramMemory, analyze_memory
-from wrapperir.analysis.sizes import STATIC, UNIT, Unit, fits, storage_bytes, units_over
+from wrapperir.analysis.sizes import (
+    STATIC,
+    UNIT,
+    Sizes,
+    Unit,
+    fits,
+    storage_bytes,
+    units_over,
+)
 from wrapperir.analysis.storages import (
     BlockStorages,
     Body,
@@ -28,6 +36,7 @@ __all__ = [
     "Footprint",
     "Footprints",
     "ProgramMemory",
+    "Sizes",
     "Storage",
     "StorageKind",
     "StreamOrder",

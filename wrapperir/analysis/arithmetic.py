@@ -8,7 +8,9 @@ equal expressions are the same unknown.
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from fractions import Fraction
 from typing import TypeAlias
 
 from wrapperir.ir import Expr, ExprOp, Operation, Symbol
@@ -279,6 +281,56 @@ class Polynomials:
                 term = multiply(term, self._range(unknown, at_least_one))
             total = (plus(total[0], term[0]), plus(total[1], term[1]))
         return total
+
+    def most_times(self, left: Polynomial, right: Polynomial) -> Fraction | None:
+        """Return a factor by which ``right`` is at least ``left``; ``None`` if unknown.
+
+        Each term of ``left`` is bounded by a multiple of one term of ``right``: ``s0`` is
+        at most ``s0 * s1`` over the least ``s1``, and ``s0 * s0`` at most ``s0`` times the
+        greatest ``s0``.
+        """
+        known = {unknown for term in right for unknown in term}
+        more = {unknown for term in left for unknown in term} - known
+        if any(self._range(unknown, frozenset())[1] == math.inf for unknown in more):
+            return None
+        coefficients = (*left.values(), *right.values())
+        lows = [self._range(unknown, frozenset())[0] for unknown in known | more]
+        if min((*lows, *coefficients), default=0) < 0:
+            return None
+        sums: dict[tuple[Unknown, ...], Fraction] = {}
+        for term, coefficient in left.items():
+            found = [
+                (ratio * coefficient / divisor, other)
+                for other, divisor in right.items()
+                if (ratio := self._term_ratio(term, other)) is not None
+            ]
+            if not found:
+                return None
+            times, other = min(found, key=lambda each: each[0])
+            sums[other] = sums.get(other, Fraction(0)) + times
+        return max(sums.values(), default=Fraction(0))
+
+    def _term_ratio(
+        self, left: tuple[Unknown, ...], right: tuple[Unknown, ...]
+    ) -> Fraction | None:
+        """Return a factor by which one product of unknowns >= 0 is at least another.
+
+        An unknown in both products is taken to be 1 at least: both are 0 otherwise.
+        """
+        above, below = Counter(left) - Counter(right), Counter(right) - Counter(left)
+        ratio = Fraction(1)
+        for unknown in above.elements():
+            high = self._range(unknown, frozenset())[1]
+            if isinstance(high, float):
+                return None
+            ratio *= high
+        for unknown in below.elements():
+            low = self._range(unknown, frozenset())[0]
+            low = max(low, 1) if unknown in left else low
+            if isinstance(low, float) or low <= 0:
+                return None
+            ratio /= low
+        return ratio
 
     def _range(self, unknown: Unknown, at_least_one: frozenset[str]) -> Interval:
         if isinstance(unknown, int):

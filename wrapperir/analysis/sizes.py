@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from fractions import Fraction
 
 from attrs import define, field, frozen
 
@@ -18,6 +19,24 @@ class Basis:
     """A polynomial of symbols that is ``least`` at least; one object for each."""
 
     least: int
+    polynomial: Polynomial = field(factory=Polynomial)
+    bounds: Polynomials | None = None
+    _known: dict["Basis", Fraction | None] = field(
+        init=False, factory=dict["Basis", Fraction | None]
+    )
+
+    def times(self, other: "Basis") -> Fraction | None:
+        """Return a factor by which ``other`` is at least this; ``None`` if unknown."""
+        if self.bounds is None:
+            return None
+        if other not in self._known:
+            found = self.bounds.most_times(self.polynomial, other.polynomial)
+            self._known[other] = found
+        return self._known[other]
+
+
+_ONE = Basis(1, {(): 1})
+"""The basis of constant bytes."""
 
 
 @frozen(eq=False)
@@ -42,32 +61,53 @@ STATIC = Unit(UNIT, None, UNIT, 0, UNIT)
 def fits(taken: Mapping[Unit, int], most: Mapping[Unit, int]) -> bool:
     """Say whether ``taken`` is known to be no more bytes than ``most``; both count units.
 
-    It is known if ``taken`` has no more of any polynomial, and what it has less of the
-    polynomials, at their least values, is at least its excess of constant bytes.
+    It is known if what it has less of some polynomials covers its excess of others, by the
+    ranges of their symbols, and the rest, at least values, its excess of constant bytes.
     """
     if {*taken} == {*most} == {STATIC}:
         return taken[STATIC] <= most[STATIC]
     over, constant = _difference(taken, most)
-    return all(n <= 0 for n in over.values()) and _least(over, constant) <= 0
+    if any(n > 0 for n in over.values()):
+        over[_ONE] = constant
+        if not all(_cover(over, basis) for basis in [*over] if basis is not _ONE):
+            return False
+        constant = over.pop(_ONE)
+    return _least(over, constant) <= 0
+
+
+def _cover(over: dict[Basis, int], basis: Basis) -> bool:
+    """Cover an excess of a polynomial by what is less of others; say whether all is."""
+    for other, less in over.items() if over[basis] > 0 else ():
+        times = basis.times(other) if less < 0 else None
+        if times is not None:
+            most = over[basis]
+            covered = min(most, math.floor(-less / times)) if times else most
+            over[basis] -= covered
+            over[other] += math.ceil(covered * times)
+            if not over[basis]:
+                break
+    return over[basis] <= 0
 
 
 def units_over(
     taken: Mapping[Unit, int], most: Mapping[Unit, int], unit: Unit
 ) -> int | None:
     """Return how many fewer of ``unit`` make ``taken`` fit ``most``, or ``None``."""
-    over, constant = _difference(taken, most)
-    basis, less, each = unit.basis, 0, unit.bytes
-    if basis is not None:
-        less = max(0, -(-over.get(basis, 0) // unit.bytes))
-        fewer = {**taken, unit: taken.get(unit, 0) - less}
-        over, constant = _difference(fewer, most)
-        each = unit.bytes * basis.least + unit.slack
-    if any(n > 0 for n in over.values()):
+    if {*taken} == {*most} == {STATIC} == {unit}:
+        return max(taken[STATIC] - most[STATIC], 0)
+
+    def fewer(less: int) -> bool:
+        return fits({**taken, unit: taken.get(unit, 0) - less}, most)
+
+    if fewer(0):
+        return 0
+    low, high = 0, taken.get(unit, 0)
+    if not fewer(high):
         return None
-    rest = _least(over, constant)
-    if rest <= 0:
-        return less
-    return less + -(-rest // each) if each else None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fewer(middle) else (middle, high)
+    return high
 
 
 def _difference(
@@ -169,6 +209,7 @@ class Sizes:
 
     ranges: Mapping[str, Interval] = field(factory=dict[str, Interval])
     _polynomials: Polynomials = field(init=False)
+    _one: Basis = field(init=False)
     _known: dict[int, tuple[Size, wir.TensorType | wir.PoolType]] = field(
         init=False, factory=dict[int, tuple[Size, wir.TensorType | wir.PoolType]]
     )
@@ -183,6 +224,7 @@ class Sizes:
         self._polynomials = Polynomials(
             lambda name: self.ranges.get(name, UNBOUNDED), lambda name: None
         )
+        self._one = Basis(1, _ONE.polynomial, self._polynomials)
 
     def of(self, type: wir.TensorType | wir.PoolType) -> Size:
         """Return the bytes of a storage of this type, rounded up to :data:`UNIT`."""
@@ -190,6 +232,18 @@ class Sizes:
         if known is None:
             known = self._known[id(type)] = (self._size_of(type), type)
         return known[0]
+
+    def units_for(self, count: int, unit: Unit, other: Unit) -> int | None:
+        """Return how many of ``other`` hold ``count`` of ``unit``, for any symbols.
+
+        ``None`` if no number is known to.
+        """
+        of, basis = unit.basis or self._one, other.basis or self._one
+        bytes = of.times(basis)
+        slack = self._one.times(basis) if unit.slack else Fraction(0)
+        if bytes is None or slack is None:
+            return None
+        return math.ceil(count * (bytes * unit.bytes + slack * unit.slack) / other.bytes)
 
     def _size_of(self, type: wir.TensorType | wir.PoolType) -> Size:
         if isinstance(type, wir.TensorType) and 0 in type.size:
@@ -222,7 +276,9 @@ class Sizes:
         basis = self._bases.get(key)
         if basis is None:
             low = self._polynomials.bounds(polynomial)[0]
-            basis = self._bases[key] = Basis(max(low, 0) if isinstance(low, int) else 0)
+            basis = self._bases[key] = Basis(
+                max(low, 0) if isinstance(low, int) else 0, polynomial, self._polynomials
+            )
         unit = self._units.get((basis, bytes, slack))
         if unit is None:
             unit = Unit(expr, basis, bytes, slack, _weight(expr))

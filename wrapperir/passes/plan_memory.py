@@ -26,6 +26,7 @@ from wrapperir.passes.pool_choice import (
     PoolClass,
     choose_pools,
 )
+from wrapperir.passes.pool_filling import fill_pools
 
 
 class Planned(StrEnum):
@@ -127,7 +128,8 @@ def plan_pools(
     """Return the program with the planned buffers placed, and its pools.
 
     Each device, memory space and pinning has pools of its own; so have sizes that are
-    no multiples of one expression, since their order depends on the symbols' values.
+    not multiples of one expression, but for buffers that fit in a gap of another pool for
+    all values of the symbols.
     Nested blocks have their own pools, but for their results, which would keep a pool
     after the block.  Buffers used on several streams share bytes only where all uses of
     the one come before all of the other.
@@ -167,7 +169,10 @@ class _Planner:
         ):
             kind, candidate = self._candidate(storage, settled)
             groups.setdefault(kind, []).append(candidate)
-        pools = choose_pools(groups, footprint, len(lines))
+        pools = fill_pools(
+            choose_pools(groups, footprint, len(lines)),
+            *(groups, self.footprints.sizes, len(lines)),
+        )
         placed = {id(buffer) for pool in pools for buffer in pool.buffers}
         for buffers in groups.values():
             self.leaves_out |= sum(id(buffer) not in placed for buffer in buffers) > 1

@@ -6,7 +6,7 @@ the pool is cut in two where few buffers are alive.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate
 
 from attrs import define, frozen
@@ -97,6 +97,18 @@ class PlannedPool:
     def estimate(self, count: int) -> None:
         """Take the most units alive at once, and ``slack``, for the height."""
         self.height = max(self._kept(count), default=0) + self.slack
+
+    def drop(self, dropped: Collection[BufferCandidate], count: int) -> None:
+        """Remove buffers; the others stay where they are."""
+        kept = [
+            (buffer, offset)
+            for buffer, offset in zip(self.buffers, self.offsets, strict=True)
+            if buffer not in dropped
+        ]
+        self.buffers = [buffer for buffer, _ in kept]
+        self.offsets = tuple(offset for _, offset in kept)
+        self.height = max((offset + buffer.size for buffer, offset in kept), default=0)
+        self.lower_bound = max(self._kept(count), default=0)
 
     def _kept(self, count: int) -> list[int]:
         return _profile([(b.begin, b.settled, b.size) for b in self.buffers], count)
