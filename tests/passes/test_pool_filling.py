@@ -165,9 +165,9 @@ def of_buffers(buffers: list[tuple[int, int]]) -> Program:
 
     It takes more memory before, so that pools have room.
     """
-    size = "s, s, t, t, 999"
+    room = "s, s, t, t, 999"
     lines = [
-        f"%room = extern_kernel aten.ones.default([{size}]) : f32[{size}]",
+        f"%room = extern_kernel aten.ones.default([{room}]) : f32[{room}]",
         "free %room",
     ]
     frees: dict[int, list[int]] = {}
