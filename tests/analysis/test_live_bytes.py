@@ -148,3 +148,13 @@ program @main(%x: f32[s0]) {
 """)
     assert analyze_memory(program, {}).peak == 0
     assert analyze_memory(program, {"s0": 17}).peak == 128
+
+
+def test_donated_inputs_count_in_a_program_without_lines() -> None:
+    inputs = "%x: f32[2], %y: donated f32[16]"
+    text = f"wrapperir 1\n\nprogram @main({inputs}) {{\nLINES  return %y\n}}\n"
+    peaks = [
+        analyze_memory(parse_program(text.replace("LINES", lines)), {}).peak
+        for lines in ("", "  free %x\n")
+    ]
+    assert peaks == [64, 64]

@@ -57,8 +57,14 @@ class BlockMemory:
 
     @property
     def peak(self) -> int:
-        """The most bytes that are alive at a line."""
-        return max(self.live, default=0)
+        """The most bytes that are alive at a line.
+
+        Without lines, the bytes of donated inputs, which are there before all lines.
+        """
+        if self.live:
+            return max(self.live)
+        pairs = zip(self.storages, self.bytes, strict=True)
+        return sum(size for storage, size in pairs if storage.is_donated)
 
 
 @frozen(eq=False)
