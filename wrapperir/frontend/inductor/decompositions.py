@@ -56,10 +56,9 @@ def is_row_product(x: torch.Tensor, w: torch.Tensor) -> bool:
         x.device.type == w.device.type == "cuda"
         and x.dtype == w.dtype
         and x.dtype in _DTYPES
-        and isinstance(rows, int)
-        and isinstance(columns, int)
-        and min(rows, columns) >= LEAST_SIDE
-        and rows * columns <= MOST_ELEMENTS
+        and statically_known_true(rows >= LEAST_SIDE)
+        and statically_known_true(columns >= LEAST_SIDE)
+        and statically_known_true(rows * columns <= MOST_ELEMENTS)
         and statically_known_true(x.shape[0] == 1)
         and statically_known_true(w.stride(0) == 1)
     )
