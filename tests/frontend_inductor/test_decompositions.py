@@ -1,4 +1,4 @@
-"""Products of one row become sums where a GPU computes them."""
+"""Small matrix products become sums where a GPU computes them."""
 
 from typing import Any
 
@@ -23,19 +23,22 @@ def traced(
     dtype: torch.dtype = torch.float16,
     device: str = "cuda",
     is_transposed: bool = True,
+    is_left_transposed: bool = False,
     alpha: float | None = None,
 ) -> set[Any]:
     """Return the operators that a product becomes; ``alpha`` is a factor beside a bias."""
 
     def product(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
         w = w.t() if is_transposed else w
+        x = x.t() if is_left_transposed else x
         return x @ w if alpha is None else torch.addmm(bias, x, w, alpha=alpha)
 
     with FakeTensorMode():
         size = (columns, depth) if is_transposed else (depth, columns)
+        left = (depth, rows) if is_left_transposed else (rows, depth)
         x, w, bias = (
             torch.empty(size, dtype=dtype, device=device)
-            for size in ((rows, depth), size, (columns,))
+            for size in (left, size, (columns,))
         )
         graph = make_fx(product, decomposition_table=module.decompositions())(x, w, bias)
     return {node.target for node in graph.graph.nodes}
@@ -50,9 +53,12 @@ def traced(
         {"depth": 4096, "columns": 4096},
         {"columns": 2730},
         {"alpha": 1},
+        {"rows": 2, "depth": 1024, "columns": 1024},
+        {"rows": 128, "depth": 128, "columns": 128, "alpha": 1},
+        {"rows": 64, "depth": 64, "columns": 64, "is_transposed": False},
     ],
 )
-def test_products_of_one_row_are_sums(facts: dict[str, Any]) -> None:
+def test_small_products_are_sums(facts: dict[str, Any]) -> None:
     found = traced(**facts)
     assert aten.sum.dim_IntList in found
     assert not found & {aten.mm.default, aten.addmm.default}
@@ -61,14 +67,15 @@ def test_products_of_one_row_are_sums(facts: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "facts",
     [
-        {"rows": 2},
-        {"depth": 511},
-        {"columns": 511},
+        {"rows": 4, "depth": 1024, "columns": 1024},
         {"depth": 4096, "columns": 4097},
+        {"depth": 16385, "columns": 8},
         {"dtype": torch.float64},
         {"device": "cpu"},
         {"is_transposed": False},
         {"alpha": 2},
+        {"rows": 64, "depth": 64, "columns": 65, "is_transposed": False},
+        {"rows": 64, "depth": 64, "columns": 64, "is_left_transposed": True},
     ],
 )
 def test_other_products_stay(facts: dict[str, Any]) -> None:
@@ -78,16 +85,17 @@ def test_other_products_stay(facts: dict[str, Any]) -> None:
 
 
 @given(
+    st.integers(1, 9),
     st.integers(1, 70),
     st.integers(1, 70),
     st.sampled_from([torch.float16, torch.bfloat16, torch.float32]),
     st.integers(0, 1000),
 )
 def test_the_sum_is_as_exact_as_f32(
-    depth: int, columns: int, dtype: torch.dtype, seed: int
+    rows: int, depth: int, columns: int, dtype: torch.dtype, seed: int
 ) -> None:
     generator = torch.Generator().manual_seed(seed)
-    x = torch.randn(1, depth, generator=generator).to(dtype)
+    x = torch.randn(rows, depth, generator=generator).to(dtype)
     w = torch.randn(columns, depth, generator=generator).to(dtype).t()
     wanted = x.double() @ w.double()
     most = x.double().abs() @ w.double().abs()
@@ -119,7 +127,7 @@ def test_every_way_to_inductor_has_them(monkeypatch: pytest.MonkeyPatch) -> None
         ]
 
     before = products()
-    monkeypatch.setattr(module, "is_row_product", lambda x, w: x.shape[0] == 1)
+    monkeypatch.setattr(module, "is_summed", lambda x, w: True)
     assert (before, products()) == ([2, 2], [0, 0])
     with torch.no_grad():
         compiled = torch.compile(model, backend="wrapperir")
@@ -129,12 +137,15 @@ def test_every_way_to_inductor_has_them(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-def test_sums_on_a_gpu(dtype: torch.dtype) -> None:
+@pytest.mark.parametrize(("rows", "width"), [(1, 2730), (16, 96)])
+def test_sums_on_a_gpu(dtype: torch.dtype, rows: int, width: int) -> None:
     torch.manual_seed(0)
     model = torch.nn.Sequential(
-        torch.nn.Linear(512, 2730), torch.nn.SiLU(), torch.nn.Linear(2730, 512, bias=False)
+        torch.nn.Linear(512, width),
+        torch.nn.SiLU(),
+        torch.nn.Linear(width, 512, bias=False),
     ).to("cuda", dtype)
-    x = torch.randn(1, 512, device="cuda", dtype=dtype)
+    x = torch.randn(rows, 512, device="cuda", dtype=dtype)
     with torch.no_grad():
         wanted = model.double()(x.double())
         model.to(dtype)

@@ -1,4 +1,4 @@
-"""Decompositions of operators, Inductor's and one for matrix products of one row."""
+"""Decompositions of operators: Inductor's, and sums for small matrix products."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -11,28 +11,34 @@ aten = torch.ops.aten
 
 Decompositions: TypeAlias = dict[torch._ops.OpOverload[..., Any], Callable[..., Any]]
 
-LEAST_SIDE = 512
-"""Rows and columns of a matrix that a row is multiplied with, at the least."""
+MOST_TERMS = 1 << 21
+"""Multiplications of a product that is a sum, if each column of its matrix is dense."""
 
-MOST_ELEMENTS = 1 << 24
-"""Elements of such a matrix, at the most: a library reads larger ones faster."""
+MOST_TERMS_OF_ROWS = 1 << 18
+"""Multiplications of a product that is a sum, if each row of its matrix is dense."""
+
+MOST_TERMS_OF_ONE_ROW = 1 << 24
+"""Multiplications of a product of one row that is a sum; columns are dense."""
+
+MOST_DEPTH = 1 << 14
+"""Terms of each sum."""
 
 _DTYPES = torch.float16, torch.bfloat16, torch.float32
 
 
 def decompositions() -> Decompositions:
-    """Return Inductor's table, with products of one row on CUDA as sums.
+    """Return Inductor's table, with small matrix products on CUDA as sums.
 
     Inductor then writes a reduction, which is fused with what surrounds it, in place of a
-    library call.  The matrix is one whose columns are dense, as ``linear`` has it, with
-    sides of at least :data:`LEAST_SIDE` and at most :data:`MOST_ELEMENTS` elements.
-    ``python -m bench.gpu.one_row_products`` compares them.
+    library call, which takes some microseconds however small the product is.  Products of
+    one row read each number of the matrix once, so they may be larger.
+    ``python -m bench.gpu.summed_products`` compares both ways.
     """
     table: Decompositions = dict(select_decomp_table())
     mm, addmm = table[aten.mm.default], table[aten.addmm.default]
 
     def multiply(x: torch.Tensor, w: torch.Tensor) -> Any:
-        return sum_of_products(x, w).to(x.dtype) if is_row_product(x, w) else mm(x, w)
+        return sum_of_products(x, w).to(x.dtype) if is_summed(x, w) else mm(x, w)
 
     def multiply_add(
         bias: torch.Tensor,
@@ -42,28 +48,32 @@ def decompositions() -> Decompositions:
         beta: float = 1,
         alpha: float = 1,
     ) -> Any:
-        if beta == alpha == 1 and is_row_product(x, w):
+        if beta == alpha == 1 and is_summed(x, w):
             return (sum_of_products(x, w) + bias).to(x.dtype)
         return addmm(bias, x, w, beta=beta, alpha=alpha)
 
     return {**table, aten.mm.default: multiply, aten.addmm.default: multiply_add}
 
 
-def is_row_product(x: torch.Tensor, w: torch.Tensor) -> bool:
+def is_summed(x: torch.Tensor, w: torch.Tensor) -> bool:
     """Return whether a product is one that :func:`decompositions` makes a sum."""
-    rows, columns = w.shape
+    if not (x.device.type == w.device.type == "cuda" and x.dtype == w.dtype in _DTYPES):
+        return False
+    (rows, depth), columns = x.shape, w.shape[1]
+    is_row = statically_known_true(rows == 1)
+    if statically_known_true(w.stride(0) == 1):
+        most = MOST_TERMS_OF_ONE_ROW if is_row else MOST_TERMS
+    elif statically_known_true(w.stride(1) == 1):
+        most = MOST_TERMS_OF_ROWS
+    else:
+        return False
     return (
-        x.device.type == w.device.type == "cuda"
-        and x.dtype == w.dtype
-        and x.dtype in _DTYPES
-        and statically_known_true(rows >= LEAST_SIDE)
-        and statically_known_true(columns >= LEAST_SIDE)
-        and statically_known_true(rows * columns <= MOST_ELEMENTS)
-        and statically_known_true(x.shape[0] == 1)
-        and statically_known_true(w.stride(0) == 1)
+        statically_known_true(rows * depth * columns <= most)
+        and statically_known_true(depth <= MOST_DEPTH)
+        and (is_row or statically_known_true(x.stride(1) == 1))
     )
 
 
 def sum_of_products(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-    """Return the product of a row and a matrix in f32."""
+    """Return the product of two matrices in f32."""
     return (x.unsqueeze(2).float() * w.unsqueeze(0)).sum(1)
