@@ -231,9 +231,8 @@ def _emit_range_check(
         bounds = _int_bounds(lower, upper)
     value = fragment("int64_t({})", symbol) if line.kind is wir.SymbolKind.BOOL else symbol
     context.writer.emit_line(
-        "num::check_range({}, {}, {}, {}, {}, {});",
-        *(value, *bounds, format_string(line.symbol)),
-        format_string(format_range(lower, upper)),
+        "num::check_range({}, {}, {}, {}, {});",
+        *(value, *bounds, format_string(format_range(line.symbol, lower, upper))),
         context.line_number(),
     )
 

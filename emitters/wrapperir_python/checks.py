@@ -118,17 +118,15 @@ def emit_symbol_definition(context: PythonContext, line: wir.SymbolDefinitionLin
     context.defined_symbols.add(line.symbol)
     if line.lower is None and line.upper is None:
         return
-    lower = fragment("") if line.lower is None else format_int(line.lower)
-    upper = fragment("") if line.upper is None else format_int(line.upper)
-    if line.lower is None:
-        test = fragment("{} <= {}", symbol, upper)
-    elif line.upper is None:
-        test = fragment("{} <= {}", lower, symbol)
-    else:
-        test = fragment("{} <= {} <= {}", lower, symbol, upper)
+    bounds: list[Fragment] = []
+    if line.lower is not None:
+        bounds.append(fragment("{} >= {}", symbol, format_int(line.lower)))
+    if line.upper is not None:
+        bounds.append(fragment("{} <= {}", symbol, format_int(line.upper)))
+    wanted = joined(" and ", bounds)
     context.writer.emit_line(
-        'if not {}: raise ValueError(f"{} = {{{}}} is not in {}..{}")',
-        *(test, symbol, symbol, lower, upper),
+        'if not ({}): raise RuntimeError(f"Expected {} but received {{{}}}")',
+        *(wanted, wanted, symbol),
     )
 
 

@@ -70,10 +70,7 @@ def test_a_condition() -> None:
     }
     """
     run_both(text, 8)
-    assert (
-        'assert_scalar n % 4 == 0 "in fours": in fours: the condition does not hold'
-        in refused(text, 7)
-    )
+    assert 'assert_scalar n % 4 == 0 "in fours": in fours' in refused(text, 7)
     assert ", program.wir:8, assert_scalar n: the condition does not hold" in refused(
         text, 0
     )

@@ -68,10 +68,10 @@ def test_sizes_strides_offsets_and_values_are_read() -> None:
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        ((11, 0.0), "n = 11 is not in 2..10"),
-        ((1, 0.0), "n = 1 is not in 2..10"),
-        ((5, 2.5), "f = 2.5 is not in ..2"),
-        ((5, math.nan), "f = nan is not in ..2"),
+        ((11, 0.0), "Expected n >= 2 and n <= 10 but received 11"),
+        ((1, 0.0), "Expected n >= 2 and n <= 10 but received 1"),
+        ((5, 2.5), "Expected f <= 2 but received 2.5"),
+        ((5, math.nan), "Expected f <= 2 but received nan"),
     ],
 )
 def test_what_is_out_of_range_is_refused(inputs: tuple[Value, ...], message: str) -> None:

@@ -17,6 +17,9 @@ Run: TypeAlias = Callable[..., tuple[Value, ...]]
 Refuse: TypeAlias = Callable[..., str]
 
 
+NO_RANGE = "Expected f >= 0 and f <= 5 but received nan"
+
+
 @frozen
 class Runner:
     """Runs the program of a text, as interpreted; or returns why it refuses its inputs.
@@ -26,12 +29,12 @@ class Runner:
 
     run: Run
     refuse: Refuse
-    no_range: str = "f = nan is not in 0..5"
+    no_range: str = NO_RANGE
 
 
 RUNNERS = {
     "python": Runner(python.run_both, python.refuse_both),
-    "cpp": Runner(cpp.run_both, cpp.refused, "main: f = nan is not in 0..5"),
+    "cpp": Runner(cpp.run_both, cpp.refused, f"main: {NO_RANGE}"),
     "fx": Runner(fx.run_both, fx.refuse_both),
 }
 

@@ -391,7 +391,7 @@ r = torch.ops.aten.clone.default(x)
 ge = s0 >= 2
 lt = s0 < 200
 and_ = ge & lt
-_assert_scalar_default = torch.ops.aten._assert_scalar.default(and_, 's0 is a size: the condition does not hold')
+_assert_scalar_default = torch.ops.aten._assert_scalar.default(and_, 's0 is a size')
 return (r,)
 """,
     "assert_not_nan": """

@@ -20,8 +20,11 @@ def alignment_message(line: AssertAlignmentLine) -> str:
 
 
 def scalar_message(line: AssertScalarLine) -> str:
-    """Return the message where a condition does not hold."""
-    return _joined(line.message, "the condition does not hold")
+    """Return the message where a condition does not hold: the program's own, if any.
+
+    Code that Inductor emits says no more either.
+    """
+    return line.message or "the condition does not hold"
 
 
 def not_nan_message(line: AssertNotNanLine) -> str:
@@ -51,16 +54,20 @@ def format_layout_mismatch(
     )
 
 
-def format_range(lower: int | None, upper: int | None) -> str:
-    """Return ``2..10``; an end that is ``None`` is left out."""
-    return f"{'' if lower is None else lower}..{'' if upper is None else upper}"
+def format_range(name: str, lower: int | None, upper: int | None) -> str:
+    """Return ``u0 >= 2 and u0 <= 10``; a bound that is ``None`` is left out."""
+    bounds = (">=", lower), ("<=", upper)
+    return " and ".join(f"{name} {sign} {end}" for sign, end in bounds if end is not None)
 
 
 def format_range_mismatch(
     name: str, value: Number, lower: int | None, upper: int | None
 ) -> str:
-    """Return the message of a symbol whose value is outside its range."""
-    return f"{name} = {value} is not in {format_range(lower, upper)}"
+    """Return the message of a symbol whose value is outside its range.
+
+    The words are those of PyTorch's compiled C++: ``Expected u0 <= 5 but received 10``.
+    """
+    return f"Expected {format_range(name, lower, upper)} but received {value}"
 
 
 def _joined(message: str, found: str) -> str:

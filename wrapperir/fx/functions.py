@@ -72,7 +72,7 @@ def check_range(number: Number, lower: int | None, upper: int | None, name: str)
     """Return a symbol's value.
 
     Raises:
-        ValueError: it is not in ``lower..upper``.
+        RuntimeError: it is not in ``lower..upper``.
     """
     if torch.compiler.is_compiling():  # the compiler checks it when the program runs
         if lower is not None:
@@ -82,7 +82,7 @@ def check_range(number: Number, lower: int | None, upper: int | None, name: str)
         return number
     low = lower is None or lower <= number
     if not (low and (upper is None or number <= upper)):
-        raise ValueError(format_range_mismatch(name, number, lower, upper))
+        raise RuntimeError(format_range_mismatch(name, number, lower, upper))
     return number
 
 

@@ -238,12 +238,12 @@ void check_one(int64_t elements, const char* name, int line) {
     fail(line, "%s has %lld elements, not one", name, shown(elements));
 }
 
-void out_of_range(int64_t value, const char* name, const char* range, int line) {
-  fail(line, "%s = %lld is not in %s", name, shown(value), range);
+void out_of_range(int64_t value, const char* range, int line) {
+  fail(line, "Expected %s but received %lld", range, shown(value));
 }
 
-void out_of_range(double value, const char* name, const char* range, int line) {
-  fail(line, "%s = %.17g is not in %s", name, value, range);
+void out_of_range(double value, const char* range, int line) {
+  fail(line, "Expected %s but received %.17g", range, value);
 }
 
 void assert_size_stride(

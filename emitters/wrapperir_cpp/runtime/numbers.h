@@ -214,17 +214,16 @@ inline int64_t signed_int(uint64_t value, int line) {
 }
 void check_one(int64_t elements, const char* name, int line);
 
-[[noreturn]] void out_of_range(int64_t value, const char* name, const char* range, int line);
-[[noreturn]] void out_of_range(double value, const char* name, const char* range, int line);
-// Check a symbol against its range; NaN is in no range.
+[[noreturn]] void out_of_range(int64_t value, const char* range, int line);
+[[noreturn]] void out_of_range(double value, const char* range, int line);
+// Check a symbol against its range, which messages name as `u0 >= 2`; NaN is in no range.
 inline void check_range(
-    int64_t value, int64_t lower, int64_t upper, const char* name, const char* range,
-    int line) {
-  if (unlikely(value < lower || value > upper)) out_of_range(value, name, range, line);
+    int64_t value, int64_t lower, int64_t upper, const char* range, int line) {
+  if (unlikely(value < lower || value > upper)) out_of_range(value, range, line);
 }
 inline void check_range(
-    double value, double lower, double upper, const char* name, const char* range, int line) {
-  if (unlikely(!(lower <= value && value <= upper))) out_of_range(value, name, range, line);
+    double value, double lower, double upper, const char* range, int line) {
+  if (unlikely(!(lower <= value && value <= upper))) out_of_range(value, range, line);
 }
 
 // Asserts; `what` is the message.

@@ -106,13 +106,14 @@ def _lower_range(scope: GraphScope, node: torch.fx.Node) -> None:
     assert value is not None
     assert not isinstance(value, str | tuple)
     if not isinstance(value, int):
-        for key, op in (("min", wir.ExprOp.GE), ("max", wir.ExprOp.LE)):
+        bounds = ("min", wir.ExprOp.GE, ">="), ("max", wir.ExprOp.LE, "<=")
+        for key, op, sign in bounds:
             bound = node.kwargs.get(key)
             if isinstance(bound, int):
                 scope.lines.append(
                     wir.AssertScalarLine(
                         condition=wir.compare(op, value, bound),  # type: ignore[arg-type]
-                        message=f"{key} of {node.args[0]}",
+                        message=f"{node.args[0]} {sign} {bound}",
                         provenance=node_provenance(node),
                     )
                 )
