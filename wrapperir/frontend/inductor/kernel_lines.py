@@ -16,9 +16,9 @@ from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.aten.values import lower_device
 from wrapperir.frontend.inductor.scope import BlockScope
 from wrapperir.frontend.inductor.triton_kernel import (
-    launch_grid,
     lower_triton_kernel,
     runtime_values,
+    with_launch_grid,
 )
 from wrapperir.frontend.inductor.values import described, lower_buffer, lower_dtype
 from wrapperir.frontend.provenance import origins_provenance
@@ -132,7 +132,7 @@ def lower_call(scope: BlockScope, line: inductor.KernelCallLine) -> None:
             on a size that it is not given.
     """
     definition = launched(scope, line)
-    values = runtime_values(line, dict(definition.constants))
+    values = runtime_values(line, definition)
     append_call(scope, line, definition.name, [definition], values)
 
 
@@ -209,16 +209,14 @@ def launched(scope: BlockScope, line: inductor.KernelCallLine) -> wir.KernelDefi
         raise Code.INDUCTOR_KERNEL.error(f"kernel {name} has no definition")
     if definition.language is not wir.Language.TRITON:
         return definition
-    grid = launch_grid(line, definition.parameters, dict(definition.constants))
-    found = definition
+    found = with_launch_grid(definition, line)
+    if found == definition:
+        return definition
     for number in itertools.count(2):
-        if found.grid == grid:
+        other = evolve(found, name=f"{definition.name}_grid{number}")
+        if definitions.setdefault(other.name, other) == other:
             break
-        other = evolve(definition, name=f"{definition.name}_grid{number}", grid=grid)
-        known = definitions.setdefault(other.name, other)
-        assert isinstance(known, wir.KernelDefinitionLine)
-        found = known
-    return found
+    return other
 
 
 def _scalar(scope: BlockScope, value: Any) -> wir.Expr:

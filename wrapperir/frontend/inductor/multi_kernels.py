@@ -144,8 +144,7 @@ def lower_multi_call(
     calls = multi.calls(line)
     kernels = [launched(scope, call) for call in calls]
     given = [
-        runtime_values(call, dict(kernel.constants))
-        for call, kernel in zip(calls, kernels, strict=True)
+        runtime_values(call, kernel) for call, kernel in zip(calls, kernels, strict=True)
     ]
     counts = {len(wir.runtime_parameters(kernel.parameters)) for kernel in kernels}
     if counts != {len(given[0])} or any(values != given[0] for values in given):

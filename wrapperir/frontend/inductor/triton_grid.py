@@ -10,9 +10,10 @@ from typing import Any, TypeAlias
 
 import sympy
 from torch._inductor.runtime.runtime_utils import get_max_y_grid
+from torch._inductor.virtualized import V
 
 from wrapperir import ir as wir
-from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.diagnostics import Code
 from wrapperir.symbolic import lower_size
 from wrapperir.text import parse_expr
 
@@ -40,8 +41,8 @@ def lower_grid(meta: Mapping[str, Any], blocks: frozenset[str]) -> Grid:
     Raises:
         DiagnosticError: WIR654, the strategy is unknown.
     """
-    kind = meta["grid_type"]
-    strategy = _STRATEGIES.get(kind)
+    kind = meta.get("grid_type")
+    strategy = _STRATEGIES.get(str(kind))
     if strategy is None:
         raise Code.INDUCTOR_KERNEL.error(f"launch grid {kind} is of an unknown form")
     return strategy(_Sizes(meta, blocks))
@@ -133,26 +134,21 @@ _STRATEGIES: dict[str, Callable[[_Sizes], Grid]] = {
 """Grid of each of Inductor's strategies, by the name of its class."""
 
 
-def given_grid(values: Sequence[Any], sizes: Mapping[str, wir.Expr]) -> Grid:
-    """Return the grid of a call, given as numbers, sympy expressions or their text.
+def simplified(value: Any) -> Any:
+    """Return a number with what the graph's guards say of its symbols put in."""
+    return V.graph.sizevars.simplify(value) if isinstance(value, sympy.Expr) else value
 
-    ``sizes`` has the parameter of the kernel for each symbol of the numbers.
 
-    Raises:
-        DiagnosticError: WIR654, the kernel is not given a size that its grid depends on.
+def number_over(value: Any, sizes: Mapping[str, wir.Expr]) -> wir.Expr | None:
+    """Return an integer of a call over the parameters of its kernel.
+
+    ``sizes`` has the parameter for each symbol.  ``None``: the kernel is not given a size
+    that the number depends on.
     """
-    try:
-        grid = [_given(value) for value in values]
-    except (DiagnosticError, TypeError):
-        grid = None
-    if grid is None or not sizes.keys() >= {
-        name for e in grid for name in wir.symbols_in(e)
-    }:
-        raise Code.INDUCTOR_KERNEL.error(
-            f"a launch grid depends on sizes that the kernel is not given: {tuple(values)}"
-        )
-    x, y, z = (wir.substitute(expr, sizes) for expr in grid)
-    return x, y, z
+    extent = lower_size(value)
+    if not sizes.keys() >= set(wir.symbols_in(extent)):
+        return None
+    return wir.substitute(extent, sizes)
 
 
 def grid_of_configs(
@@ -160,17 +156,16 @@ def grid_of_configs(
 ) -> Grid:
     """Return the grid of a kernel that has one for each of its configs.
 
-    Each of ``grids`` has the numbers as :func:`given_grid` takes them (``python``) and the
-    values of their config.  The values tell the configs apart.
+    Each of ``grids`` has the text of its numbers (``python``), over names that ``sizes``
+    has, and the values of their config.  The values tell the configs apart.
 
     Raises:
-        DiagnosticError: WIR654, the kernel is not given a size that a grid depends on, or
-            configs with different grids have the same numbers.
+        DiagnosticError: WIR654, configs with different grids have the same numbers.
     """
     *others, last = grids
-    chosen = given_grid(last["python"], sizes)
+    chosen = _parse_grid(last["python"], sizes)
     for other in reversed(others):
-        grid = given_grid(other["python"], sizes)
+        grid = _parse_grid(other["python"], sizes)
         if grid == chosen:
             continue
         same = [
@@ -193,9 +188,6 @@ def grid_of_configs(
     return chosen
 
 
-def _given(value: Any) -> wir.Expr:
-    if isinstance(value, str):
-        return parse_expr(value)
-    if not isinstance(value, int | sympy.Expr):
-        raise TypeError(f"{type(value).__name__} in a grid")
-    return lower_size(value)
+def _parse_grid(texts: Sequence[str], sizes: Mapping[str, wir.Expr]) -> Grid:
+    x, y, z = (wir.substitute(parse_expr(text), sizes) for text in texts)
+    return x, y, z

@@ -9,6 +9,7 @@ from typing import Any
 from unittest import mock
 
 import sympy
+from attrs import evolve
 from torch._inductor.codegen.wrapper import KernelCallLine
 from torch._inductor.runtime import hints, triton_heuristics
 
@@ -16,9 +17,10 @@ from wrapperir import ir as wir
 from wrapperir.diagnostics import Code
 from wrapperir.frontend.inductor.triton_grid import (
     Grid,
-    given_grid,
     grid_of_configs,
     lower_grid,
+    number_over,
+    simplified,
 )
 
 _DTYPES = {
@@ -63,17 +65,38 @@ def lower_triton_kernel(
     bound: dict[str, wir.Constant] = {
         key: value for key, value in constants.items() if key in constexprs
     }
-    return wir.KernelDefinitionLine(
+    configs = heuristic_configs(decorator, triton_meta, inductor_meta)
+    definition = wir.KernelDefinitionLine(
         name=name,
         language=wir.Language.TRITON,
         parameters=parameters,
-        grid=launch_grid(call, parameters, bound),
         constants=tuple(bound.items()),
-        configs=heuristic_configs(decorator, triton_meta, inductor_meta),
+        configs=_without(configs, _assigned_names(function)),
         entry=function.name,
         metadata=(("inductor.heuristic", _attribute(decorator)),),
         source=_plain_source(source, module, function, decorator),
     )
+    return with_launch_grid(definition, call)
+
+
+def _assigned_names(function: ast.FunctionDef) -> frozenset[str]:
+    """Return the constants that a kernel defines in its own body."""
+    return frozenset(
+        statement.target.id
+        for statement in function.body
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)
+    )
+
+
+def _without(
+    configs: Sequence[wir.KernelConfig], names: frozenset[str]
+) -> tuple[wir.KernelConfig, ...]:
+    """Return configs without these names: a split scan is tuned with its fixed block."""
+    kept = [
+        wir.KernelConfig(tuple(pair for pair in config.values if pair[0] not in names))
+        for config in configs
+    ]
+    return tuple(dict.fromkeys(kept))
 
 
 _LOCK = threading.Lock()
@@ -134,61 +157,97 @@ def _value(node: ast.expr) -> Any:
         ) from None
 
 
-def launch_grid(
-    call: KernelCallLine,
-    parameters: tuple[wir.Parameter, ...],
-    constants: Mapping[str, wir.Constant],
-) -> Grid:
-    """Return the grid of a call, over the kernel's scalar parameters and its configs.
+def with_launch_grid(
+    definition: wir.KernelDefinitionLine, call: KernelCallLine
+) -> wir.KernelDefinitionLine:
+    """Return a kernel's definition with the launch grid of a call.
+
+    The grid is an expression over the kernel's scalar parameters and its configs.  A
+    number of the grid that the kernel is not given becomes a parameter, which the body
+    does not use.
 
     Raises:
-        DiagnosticError: WIR654, the grid is of an unknown form, or depends on a size that
-            the kernel is not given.
+        DiagnosticError: WIR654, the grid is of an unknown form.
     """
     meta: Mapping[str, Any] = call.inductor_meta or {}
-    kind = meta.get("grid_type")
+    parameters, kind = definition.parameters, meta.get("grid_type")
     if kind not in ("FixedGrid", "PrecomputedGrid"):
         constexprs = [p.name for p in parameters if isinstance(p, wir.ConstexprParameter)]
-        return lower_grid(meta, frozenset(constexprs))
+        return evolve(definition, grid=lower_grid(meta, frozenset(constexprs)))
+    given = [parameter.name for parameter in parameters]
     sizes: dict[str, wir.Expr] = {}
-    values = runtime_values(call, constants)
-    for parameter, value in zip(wir.runtime_parameters(parameters), values, strict=True):
-        if isinstance(parameter, wir.ScalarParameter) and isinstance(value, sympy.Symbol):
-            sizes.setdefault(value.name, wir.Symbol(parameter.name))
-    names = grid_arguments(call)
-    last = list(call.call_args)[len(call.call_args) - len(names) :]
+    values, numbers = _split_arguments(call, definition)
+    # The last parameters are numbers of the grid, if they were added for another call.
+    for parameter, value in zip(wir.runtime_parameters(parameters), values, strict=False):
+        symbol = simplified(value)
+        if isinstance(parameter, wir.ScalarParameter) and isinstance(symbol, sympy.Symbol):
+            sizes.setdefault(symbol.name, wir.Symbol(parameter.name))
+    known: dict[str, wir.Expr] = {}
+    added: list[wir.Parameter] = []
+    for name, value in numbers.items():
+        extent = None if name in given else number_over(simplified(value), sizes)
+        if extent is None and name not in given:
+            added.append(wir.ScalarParameter(name, wir.DType.I64))
+        known[name] = wir.Symbol(name) if extent is None else extent
+    grid: Grid
     if kind == "FixedGrid":
-        return given_grid(last, sizes)
-    own = {
-        name: sizes.get(value.name) if isinstance(value, sympy.Symbol) else value
-        for name, value in zip(names, last, strict=True)
-    }
-    known = {
-        name: value for name, value in own.items() if isinstance(value, int | wir.Symbol)
-    }
-    return grid_of_configs(meta["precomputed_grids"], known)
+        x, y, z = (known[name] for name in meta["fixed_grid"])
+        grid = x, y, z
+    else:
+        grid = grid_of_configs(meta["precomputed_grids"], known)
+    return evolve(
+        definition,
+        grid=grid,
+        parameters=(*parameters, *added),
+        source=_with_parameters(definition, [parameter.name for parameter in added]),
+    )
 
 
-def grid_arguments(call: KernelCallLine) -> Sequence[str]:
-    """Return the names of a call's last arguments, the launch grid."""
-    names: Sequence[str] = (call.inductor_meta or {}).get("extra_launcher_args", ())
-    return names
+def _with_parameters(definition: wir.KernelDefinitionLine, names: Sequence[str]) -> str:
+    """Return a kernel's source with more parameters, which it does not use."""
+    if not names:
+        return definition.source
+    lines = definition.source.split("\n")
+    (function,) = (
+        node
+        for node in ast.parse(definition.source).body
+        if isinstance(node, ast.FunctionDef) and node.name == definition.entry
+    )
+    last, defaults = function.args.args[-1], function.args.defaults
+    ends: ast.expr | ast.arg = defaults[-1] if defaults else last.annotation or last
+    assert ends.end_lineno is not None
+    assert ends.end_col_offset is not None
+    added = "".join(f", {name}=0" if defaults else f", {name}" for name in names)
+    # Columns count bytes.
+    text, column = lines[ends.end_lineno - 1].encode(), ends.end_col_offset
+    lines[ends.end_lineno - 1] = (text[:column] + added.encode() + text[column:]).decode()
+    return "\n".join(lines)
 
 
-def runtime_values(
-    call: KernelCallLine, constants: Mapping[str, wir.Constant]
-) -> list[Any]:
-    """Return a call's arguments for runtime parameters, without the grid's.
+def runtime_values(call: KernelCallLine, definition: wir.KernelDefinitionLine) -> list[Any]:
+    """Return a call's arguments for the runtime parameters of a kernel."""
+    values, numbers = _split_arguments(call, definition)
+    taken = {parameter.name for parameter in definition.parameters}
+    return values + [value for name, value in numbers.items() if name in taken]
+
+
+def _split_arguments(
+    call: KernelCallLine, definition: wir.KernelDefinitionLine
+) -> tuple[list[Any], dict[str, Any]]:
+    """Return a call's arguments for the kernel, and the numbers of its launch grid.
 
     Inductor leaves out constexpr parameters, but passes a number for a None.
     """
     values = list(call.call_args)
-    values = values[: len(values) - len(grid_arguments(call))]
-    nones = {name for name, value in constants.items() if value is None}
+    names: Sequence[str] = (call.inductor_meta or {}).get("extra_launcher_args", ())
+    begin = len(values) - len(names)
+    numbers = dict(zip(names, values[begin:], strict=True))
+    del values[begin:]
+    nones = {name for name, value in definition.constants if value is None}
     if nones:
         keys = call.raw_keys[: len(values)]
         values = [v for v, key in zip(values, keys, strict=True) if key not in nones]
-    return values
+    return values, numbers
 
 
 def _entry(name: str, module: ast.Module) -> tuple[ast.FunctionDef, ast.Call]:

@@ -1,0 +1,145 @@
+"""Captures functions as if there were a GPU, in a process of its own.
+
+``python -m tests.frontend_inductor.made_up_gpu LIBRARY`` reads one name of a case from each
+line, and answers with a line of JSON: the captured programs, or the error.  The library is
+that of ``made_up_gpu.cpp``; it is loaded before PyTorch.  Tensors are fake, the properties
+of the device are an H100's, and autotuning picks the first Triton template.
+"""
+
+import contextlib
+import ctypes
+import importlib.util
+import json
+import logging
+import sys
+import warnings
+from collections.abc import Generator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+_PROPERTIES = SimpleNamespace(
+    name="H100",
+    major=9,
+    minor=0,
+    multi_processor_count=132,
+    regs_per_multiprocessor=65536,
+    max_threads_per_multi_processor=2048,
+    max_threads_per_block=1024,
+    warp_size=32,
+    total_memory=80 << 30,
+    shared_memory_per_block_optin=232448,
+    shared_memory_per_multiprocessor=233472,
+    L2_cache_size=50 << 20,
+    gcnArchName="",
+)
+
+
+def load_device(library: str) -> None:
+    """Register the device; PyTorch asks for it once, when it is imported."""
+    assert "torch" not in sys.modules
+    found = importlib.util.find_spec("torch")
+    assert found is not None
+    assert found.origin is not None
+    for name in ("libc10.so", "libtorch_cpu.so"):
+        ctypes.CDLL(str(Path(found.origin).parent / "lib" / name), ctypes.RTLD_GLOBAL)
+    ctypes.CDLL(library)
+
+
+@contextlib.contextmanager
+def made_up_gpu() -> Generator[None]:
+    """Have PyTorch and Inductor see an H100; tensors that are made are fake."""
+    import torch
+    from torch._dynamo import device_interface
+    from torch._inductor import config
+    from torch._inductor.fx_passes import joint_graph
+    from torch._inductor.select_algorithm import AlgorithmSelectorCache, ExternKernelCaller
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from triton.backends.compiler import GPUTarget
+    from triton.runtime import driver
+
+    def timings(*args: Any, **_: Any) -> dict[Any, float]:
+        return {
+            choice: 9.0 if isinstance(choice, ExternKernelCaller) else 1 + place / 1000
+            for place, choice in enumerate(args[6])
+        }
+
+    def properties(device: Any = None) -> Any:
+        return _PROPERTIES
+
+    cuda, interface = torch.cuda, device_interface.CudaInterface
+    replaced: list[tuple[Any, str, Any]] = [
+        (cuda, "_lazy_init", lambda: None),
+        (cuda, "is_available", lambda: True),
+        (cuda, "device_count", lambda: 1),
+        (cuda, "current_device", lambda: 0),
+        (cuda, "get_device_properties", properties),
+        (cuda, "get_device_capability", lambda device=None: (9, 0)),
+        (cuda, "is_bf16_supported", lambda *_: True),
+        (cuda, "is_tf32_supported", lambda: True),
+        (cuda, "get_rng_state", lambda *_: torch.zeros(16, dtype=torch.uint8)),
+        (cuda, "set_rng_state", lambda *_: None),
+        (cuda, "_exchange_device", lambda device: 0),
+        (cuda, "_maybe_exchange_device", lambda device: 0),
+        (interface, "current_device", staticmethod(lambda: 0)),
+        (interface, "device_count", staticmethod(lambda: 1)),
+        (interface, "get_device_properties", staticmethod(properties)),
+        # Its patterns are traced with tensors that are not fake.
+        (joint_graph, "lazy_init", lambda *_: None),
+        (AlgorithmSelectorCache, "do_autotuning", timings),
+    ]
+    active = driver._active
+    stand_in: Any = SimpleNamespace(
+        get_current_target=lambda: GPUTarget("cuda", 90, 32),
+        get_current_device=lambda: 0,
+        get_active_torch_device=lambda: torch.device("cuda", 0),
+        get_device_interface=lambda: cuda,
+        utils=SimpleNamespace(get_device_properties=lambda _: {"max_shared_mem": 232448}),
+    )
+    driver.set_active(stand_in)
+    try:
+        with contextlib.ExitStack() as stack:
+            for owner, name, value in replaced:
+                stack.enter_context(patch.object(owner, name, value))
+            # Constants are computed for real; fusions would be timed.
+            settings = {"joint_graph_constant_folding": False}
+            stack.enter_context(config.patch(settings))
+            stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
+            yield
+    finally:
+        driver._active = active
+
+
+def captured(name: str) -> list[str]:
+    """Return the texts of a case's programs."""
+    import torch
+    from torch._inductor import config
+
+    from tests.frontend_inductor.gpu_cases import CASES
+    from wrapperir.frontend.inductor import capture
+    from wrapperir.text import format_program
+
+    case = CASES[name]
+    torch._dynamo.reset()
+    with made_up_gpu(), config.patch(case.settings):
+        inputs = case.example()
+        lowered = capture(case.function, inputs, training=case.is_training)
+    return [format_program(one.program) for one in lowered]
+
+
+def main() -> None:
+    """Answer requests until standard input ends."""
+    load_device(sys.argv[1])
+    warnings.simplefilter("ignore")
+    logging.disable(logging.ERROR)
+    for line in sys.stdin:
+        try:
+            answer: dict[str, Any] = {"programs": captured(line.strip())}
+        except Exception as error:
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()

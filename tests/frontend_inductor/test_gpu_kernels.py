@@ -1,0 +1,163 @@
+"""Kernels that Inductor writes only for GPUs are captured, and compile to machine code."""
+
+import functools
+import json
+import platform
+import subprocess
+import sys
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch._inductor import config
+from torch.utils import _pytree as pytree
+
+from tests.frontend_inductor.captured import lines_of
+from tests.frontend_inductor.gpu_cases import CASES
+from wrapperir.diagnostics import DiagnosticError
+from wrapperir.frontend.inductor import wrapper
+from wrapperir.ir import (
+    BufferParameter,
+    KernelCallLine,
+    KernelDefinitionLine,
+    Program,
+    ScalarParameter,
+    Symbol,
+    symbols_in,
+)
+from wrapperir.kernels import Target, compile_triton
+from wrapperir.text import format_program, parse_program
+from wrapperir.verify import verify
+from wrapperir_cpp.emitter import CppEmitter
+
+HERE = Path(__file__).parent
+Capture = Callable[[str], list[Program]]
+
+
+@pytest.fixture(scope="module")
+def captured(tmp_path_factory: pytest.TempPathFactory) -> Generator[Capture]:
+    """Return what captures a case, in a process with a GPU that is made up."""
+    if torch.cuda.is_available():
+        pytest.skip("a real GPU is there")
+    if platform.system() != "Linux":
+        pytest.skip("the libraries of PyTorch are named as on Linux")
+    library = tmp_path_factory.mktemp("gpu") / "gpu.so"
+    torch_folder = Path(torch.__file__).parent
+    command = ["g++", "-std=c++20", "-shared", "-fPIC", f"-I{torch_folder / 'include'}"]
+    source = HERE / "made_up_gpu.cpp"
+    libraries = [f"-L{torch_folder / 'lib'}", "-lc10", "-ltorch_cpu"]
+    subprocess.run([*command, str(source), "-o", str(library), *libraries], check=True)
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.frontend_inductor.made_up_gpu", str(library)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=HERE.parents[1],
+    ) as process:
+
+        @functools.cache
+        def capture(name: str) -> list[Program]:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(f"{name}\n")
+            process.stdin.flush()
+            answer = json.loads(process.stdout.readline())
+            assert "error" not in answer, answer["error"]
+            return [parse_program(text) for text in answer["programs"]]
+
+        yield capture
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+def kernels_of(program: Program) -> list[KernelDefinitionLine]:
+    return [k for k in program.definitions if isinstance(k, KernelDefinitionLine)]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_captured_kernels_compile_for_a_gpu(name: str, captured: Capture) -> None:
+    programs = captured(name)
+    assert len(programs) == (2 if CASES[name].is_training else 1)
+    for program in programs:
+        assert verify(program) == ()
+        assert parse_program(format_program(program)) == program
+        files = CppEmitter().emit(program).files
+        facts = {
+            path: json.loads(text)
+            for path, text in files.items()
+            if path.endswith(".triton.json")
+        }
+        assert len(facts) == len(kernels_of(program))
+        by_symbol = {Path(path).name.split(".")[0]: value for path, value in facts.items()}
+        sources = {value["source"]: str(files[value["source"]]) for value in facts.values()}
+        _, built = compile_triton(by_symbol, sources, [Target("sm_90")], "kernels/")
+        assert len(built) >= len(facts)
+        assert all(binary[:4] == b"\x7fELF" for binary in built.values())
+
+
+def test_a_constant_that_a_split_scan_defines_is_not_in_its_configs(
+    captured: Capture,
+) -> None:
+    (program,) = captured("split scan")
+    (kernel,) = kernels_of(program)
+    assert "XBLOCK: tl.constexpr = 1" in kernel.source
+    assert all("XBLOCK" not in dict(c.values) for c in kernel.configs)
+    assert all("R0_BLOCK" in dict(c.values) for c in kernel.configs)
+
+
+def test_a_grid_with_a_size_that_the_kernel_is_not_given(captured: Capture) -> None:
+    (program,) = captured("user kernel, grid of another size")
+    (kernel,) = kernels_of(program)
+    added = kernel.parameters[-1]
+    assert isinstance(added, ScalarParameter)
+    assert kernel.grid is not None
+    assert kernel.grid[0] == Symbol(added.name)
+    assert f", {added.name}):" in kernel.source
+    (call,) = lines_of(program, KernelCallLine)
+    (size,) = symbols_in(call.arguments[-1])  # type: ignore[arg-type]
+    assert size in {line.symbol for line in program.symbols}
+
+
+def test_results_of_attention_that_are_inputs_of_the_template(captured: Capture) -> None:
+    (program,) = captured("attention")
+    kernel = kernels_of(program)[-1]
+    writes = {
+        p.name
+        for p in kernel.parameters
+        if isinstance(p, BufferParameter) and p.access.writes
+    }
+    assert {"arg_LSE", "out_ptr0"} <= writes
+    assert "arg_Q" not in writes
+
+
+def test_a_template_whose_grid_is_a_python_function_is_refused() -> None:
+    with pytest.raises(DiagnosticError, match="WIR654: the launch grid of mm") as caught:
+        wrapper._template_meta("mm", ["buf0", "*my.grid(s0, meta0)"], {"x": "*fp32"})
+    (diagnostic,) = caught.value.diagnostics
+    assert "SymbolicGridFn" in (diagnostic.hint or "")
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("emitter", ["python", "cpp"])
+@pytest.mark.parametrize("name", CASES)
+def test_results_match_eager(name: str, emitter: str) -> None:
+    case = CASES[name]
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    inputs = case.example()
+    known = config.get_config_copy()
+    settings = {key: value for key, value in case.settings.items() if key in known}
+    compiled: Any = torch.compile(
+        case.function, backend="wrapperir", options={"emitter": emitter}
+    )
+    expected = pytree.tree_leaves(case.function(*inputs))
+    with config.patch(settings):
+        outputs = pytree.tree_leaves(compiled(*inputs))
+        torch.testing.assert_close(outputs, expected, rtol=2e-2, atol=2e-2)
+        if case.is_training:
+            gradients = torch.autograd.grad(outputs[0].sum(), inputs)
+            wanted = torch.autograd.grad(expected[0].sum(), inputs)
+            torch.testing.assert_close(gradients, wanted, rtol=2e-2, atol=2e-1)
