@@ -25,6 +25,7 @@ from wrapperir.frontend.inductor.attention_masks import densify_masks
 from wrapperir.frontend.inductor.cpu_triton import triton_for_cpu
 from wrapperir.frontend.inductor.decompositions import decompositions
 from wrapperir.frontend.inductor.donation import donated_inputs
+from wrapperir.frontend.inductor.product_padding import padding_where_needed
 from wrapperir.frontend.inductor.session import Session
 from wrapperir.frontend.inductor.storage_offsets import offsets_from_the_storage
 from wrapperir.frontend.inductor.wrapper import CaptureFactory
@@ -57,13 +58,14 @@ _CONFIG: dict[str, Any] = {
 }
 
 
-def own_settings() -> contextlib.AbstractContextManager[None]:
-    """Turn off what passes or emitters do instead of Inductor.
+@contextlib.contextmanager
+def own_settings() -> Generator[None]:
+    """Turn off what passes or emitters do instead of Inductor, and copies that pad rows.
 
     ``compile_fx`` reads some of these before it hands a graph on for compilation.
     """
-    settings: contextlib.AbstractContextManager[None] = config.patch(_CONFIG)
-    return settings
+    with config.patch(_CONFIG), padding_where_needed():
+        yield
 
 
 @contextlib.contextmanager
