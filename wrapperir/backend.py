@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from attrs import fields_dict, frozen
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.emit import Emitter, GraphCompiler
+from wrapperir.emit import Emitter, GraphCompiler, OutputCode
 
 if TYPE_CHECKING:
     import torch
@@ -61,8 +61,11 @@ def wrapperir_backend(
     chosen = read_options({**_options_of(mode), **(options or {})})
     from wrapperir.frontend.inductor import compile_graph
 
-    def compile(lowered: "Lowered", backward: bool) -> "Loaded":
-        return compile_lowered(lowered, chosen, "backward" if backward else "forward")
+    def compile(
+        lowered: "Lowered", backward: bool, show: Callable[[OutputCode], None]
+    ) -> "Loaded":
+        role = "backward" if backward else "forward"
+        return compile_lowered(lowered, chosen, role, show)
 
     return compile_graph(graph, example_inputs, compile)
 
@@ -145,8 +148,15 @@ def _mistyped(name: str, wanted: str, value: object) -> DiagnosticError:
     return Code.INVALID_OPTION.error(message)
 
 
-def compile_lowered(lowered: "Lowered", options: BackendOptions, role: str) -> "Loaded":
+def compile_lowered(
+    lowered: "Lowered",
+    options: BackendOptions,
+    role: str,
+    show: Callable[[OutputCode], None] | None = None,
+) -> "Loaded":
     """Return the callable for one program; dump the program if the options say so.
+
+    ``show`` is given the emitted code before it is loaded.
 
     Raises:
         DiagnosticError: as :func:`wrapperir.emit.compile_program`; WIR661, the
@@ -176,6 +186,7 @@ def compile_lowered(lowered: "Lowered", options: BackendOptions, role: str) -> "
         constants=lowered.constants,
         dump_dir=folder,
         check_memory=options.check_memory,
+        show=show,
     )
 
 

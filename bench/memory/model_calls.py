@@ -86,7 +86,7 @@ def measure_ours(task: ModelTask, passes: Sequence[str]) -> OurRun:
     """Return each program, after these passes, and the memory of its calls."""
     found: list[OurProgram] = []
 
-    def compile(lowered: Lowered, backward: bool) -> Loaded:
+    def compile(lowered: Lowered, backward: bool, show: object) -> Loaded:
         begun = time.perf_counter()
         planned = run_passes(lowered.program, passes)
         seconds = time.perf_counter() - begun

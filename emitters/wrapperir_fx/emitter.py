@@ -66,6 +66,10 @@ class FxEmitter(Emitter):
         }
         return Artifact(self.name, files, ENTRY)
 
+    def shown_files(self, artifact: Artifact) -> tuple[str, ...]:
+        """Return the paths of the printed graph and of the program, with its kernels."""
+        return GRAPH, ENTRY
+
     def build_graph(self, program: Program) -> "GraphParts":
         """Return the graph of a verified program, without kernels that are built.
 

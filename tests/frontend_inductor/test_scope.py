@@ -36,7 +36,7 @@ def _state() -> tuple[Any, ...]:
 
 
 def _session() -> Session:
-    def never(_: object) -> Any:
+    def never(*_: object) -> Any:
         raise AssertionError
 
     return Session(never, alignment_asserts=True)

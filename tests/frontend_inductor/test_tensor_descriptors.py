@@ -64,7 +64,7 @@ def compiled(meta: Any, prepare: Prepare, found: list[Program]) -> Callable[...,
     module = torch.fx.GraphModule({}, graph)
 
     def backend(_: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-        def compile(lowered: Any, backward: bool) -> Any:
+        def compile(lowered: Any, backward: bool, show: object) -> Any:
             found.append(lowered.program)
             return lambda args: interpret(lowered.program, args, lowered.constants)
 

@@ -254,7 +254,7 @@ def test_a_kernel_of_the_users_on_cpu_tensors() -> None:
     found: list[Lowered] = []
 
     def backend(_: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-        def compile(lowered: Lowered, backward: bool) -> Any:
+        def compile(lowered: Lowered, backward: bool, show: object) -> Any:
             found.append(lowered)
             return lambda args: interpret(lowered.program, args, lowered.constants)
 

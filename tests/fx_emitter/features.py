@@ -88,7 +88,7 @@ def compile_function(
     torch._dynamo.reset()
 
     def backend(graph: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        return compile_graph(graph, inputs, lambda lowered, _: checked(lowered, ran))
+        return compile_graph(graph, inputs, lambda lowered, *_: checked(lowered, ran))
 
     compiled: Callable[..., Any] = torch.compile(function, backend=backend, dynamic=dynamic)
 

@@ -1,7 +1,15 @@
 """Emitters: the contract, the source writer, artifacts, and the pipeline to a callable."""
 
 from wrapperir.emit.artifact import artifact_digest, read_artifact, write_artifact
-from wrapperir.emit.contract import Artifact, Emitter, GraphCompiler, Loaded, Support, Value
+from wrapperir.emit.contract import (
+    Artifact,
+    Emitter,
+    GraphCompiler,
+    Loaded,
+    OutputCode,
+    Support,
+    Value,
+)
 from wrapperir.emit.pipeline import compile_program, emit_program
 from wrapperir.emit.source_text import (
     Fragment,
@@ -22,6 +30,7 @@ __all__ = [
     "Loaded",
     "NameTable",
     "Namespace",
+    "OutputCode",
     "SourceWriter",
     "Support",
     "Value",

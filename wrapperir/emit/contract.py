@@ -47,6 +47,18 @@ class Artifact:
 
 
 @frozen(kw_only=True)
+class OutputCode:
+    """A program after its passes, and the code that people read of its artifact.
+
+    ``suffix`` is the suffix of a file that holds ``text``, such as ``.py``.
+    """
+
+    program: Program
+    text: str
+    suffix: str
+
+
+@frozen(kw_only=True)
 class Support:
     """The programs that an emitter can express.
 
@@ -112,6 +124,14 @@ class Emitter(ABC):
         Raises:
             DiagnosticError: the program holds something the emitter cannot express.
         """
+
+    def shown_files(self, artifact: Artifact) -> Sequence[str]:
+        """Return the paths of the text files that people read, the main one first.
+
+        By default they are the entry and the sources in ``kernels/``.
+        """
+        kernels = (path for path in artifact.files if path.startswith("kernels/"))
+        return (artifact.entry, *(path for path in kernels if not path.endswith(".json")))
 
     def build(
         self, artifact: Artifact, constants: Mapping[str, "torch.Tensor"]

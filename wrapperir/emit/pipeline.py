@@ -1,9 +1,9 @@
 """From a program to a callable: verify, passes, verify, check support, emit, load."""
 
 import traceback
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, cast
 
 from attrs import evolve
@@ -18,7 +18,7 @@ from wrapperir.diagnostics import (
 )
 from wrapperir.emit.artifact import write_artifact
 from wrapperir.emit.constants import check_constants
-from wrapperir.emit.contract import Artifact, Emitter, Loaded
+from wrapperir.emit.contract import Artifact, Emitter, Loaded, OutputCode
 from wrapperir.emit.support import check_support, fit_program
 from wrapperir.emit.torch_dtypes import UnknownDeviceError
 from wrapperir.ir import ExternKernelLine, Program
@@ -36,6 +36,7 @@ def compile_program(
     constants: Mapping[str, "torch.Tensor"] | None = None,
     dump_dir: Path | None = None,
     check_memory: bool = False,
+    show: Callable[[OutputCode], None] | None = None,
 ) -> Loaded:
     """Return a callable that runs ``program``; kernels are compiled and code executed.
 
@@ -43,7 +44,8 @@ def compile_program(
     ``program.wir`` (after the passes), the report ``graphs.txt`` of ``capture_graphs`` and
     the artifact ``<emitter>/`` are written there.
     With ``check_memory``, the emitted code checks its memory as it runs: a difference from
-    the program is raised as WIR842.
+    the program is raised as WIR842.  ``show`` is given the emitted code, before it is
+    loaded.
 
     Raises:
         DiagnosticError: all errors of the verifier; or the emitter is unknown or lacks
@@ -62,6 +64,8 @@ def compile_program(
         dump_dir.mkdir(parents=True, exist_ok=True)
         (dump_dir / "program.wir").write_text(format_program(prepared), encoding="utf-8")
         write_artifact(artifact, dump_dir / artifact.emitter)
+    if show is not None:
+        show(output_code(prepared, artifact, chosen))
     return load_artifact(prepared, artifact, chosen, {} if constants is None else constants)
 
 
@@ -117,6 +121,28 @@ def emit_program(program: Program, emitter: Emitter) -> Artifact:
     if not isinstance(artifact, Artifact):
         raise _fault(emitter, f"made a {type(artifact).__name__}, not an Artifact")
     return artifact
+
+
+def output_code(program: Program, artifact: Artifact, emitter: Emitter) -> OutputCode:
+    """Return the code of a program's artifact as one text, for people to read.
+
+    Further files follow the main one.  Beside Python they are strings in triple quotes, as
+    Inductor writes kernels.
+    """
+    main, *others = emitter.shown_files(artifact)
+    suffix = PurePosixPath(main).suffix
+    parts = [_shown(artifact, main)]
+    for path in others:
+        if suffix == ".py":
+            parts.append(f"# {path}\n'''\n{_shown(artifact, path)}'''\n")
+        else:
+            parts.append(f"// {path}\n{_shown(artifact, path)}")
+    return OutputCode(program=program, text="\n\n".join(parts), suffix=suffix)
+
+
+def _shown(artifact: Artifact, path: str) -> str:
+    content = artifact.files[path]
+    return content if isinstance(content, str) else f"({path} is not text)\n"
 
 
 def build_artifact(

@@ -38,6 +38,8 @@ from wrapperir.fx.kernel_registry import KERNEL_FUNCTIONS, MULTI_KERNEL_FUNCTION
 from wrapperir.ir import Number
 
 _DYNAMO = cast(Any, torch)._C._dynamo.eval_frame
+_PROFILER = cast(Any, torch).autograd.profiler
+_RECORD = cast(Any, torch)._C._profiler._RecordFunctionFast
 
 
 def _call_kernel(
@@ -46,6 +48,10 @@ def _call_kernel(
     read: Sequence[torch.Tensor],
     numbers: Sequence[Number],
 ) -> None:
+    if _PROFILER._is_profiler_enabled:
+        with _RECORD(kernel.partition(":")[0]):
+            KERNEL_FUNCTIONS[kernel](written, read, numbers)
+        return
     KERNEL_FUNCTIONS[kernel](written, read, numbers)
 
 
@@ -56,6 +62,10 @@ def _call_multi_kernel(
     numbers: Sequence[Number],
     deciding: Sequence[Number],
 ) -> None:
+    if _PROFILER._is_profiler_enabled:
+        with _RECORD(kernel.partition(":")[0]):
+            MULTI_KERNEL_FUNCTIONS[kernel](written, read, numbers, deciding)
+        return
     MULTI_KERNEL_FUNCTIONS[kernel](written, read, numbers, deciding)
 
 

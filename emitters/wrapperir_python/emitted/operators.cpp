@@ -1,7 +1,8 @@
 // Operators and layout checks of an emitted program, through PyTorch's stable C functions:
 // nothing is dispatched, no argument is parsed.  A function of Python is called instead for a
 // tensor of a subclass, for an operator on a tensor outside the CPU, and if a call fails: it
-// computes the result or explains the error.
+// computes the result or explains the error.  So it is while a profiler records this thread,
+// which sees dispatched operators only.
 //
 // No gradient is recorded and no version counted, so out must be memory of the program's own.
 
@@ -71,11 +72,14 @@ PyObject* multiply(
       PyErr_SetString(PyExc_ValueError, "out does not have the size of the result");
       return nullptr;
     }
-    AtenTensorHandle tensors[kTensors];
-    for (int i = 0; i < kTensors; ++i) tensors[i] = handle_of(given[i]);
-    PyThreadState* state = work < kLongWork ? nullptr : PyEval_SaveThread();
-    AOTITorchError failed = function(handle_of(given[kOut]), tensors, numbers);
-    if (state) PyEval_RestoreThread(state);
+    AOTITorchError failed = is_recorded();
+    if (!failed) {
+      AtenTensorHandle tensors[kTensors];
+      for (int i = 0; i < kTensors; ++i) tensors[i] = handle_of(given[i]);
+      PyThreadState* state = work < kLongWork ? nullptr : PyEval_SaveThread();
+      failed = function(handle_of(given[kOut]), tensors, numbers);
+      if (state) PyEval_RestoreThread(state);
+    }
     if (!failed) Py_RETURN_NONE;
   }
   PyObject* result = PyObject_Vectorcall(binding, given, kTensors, keywords);

@@ -6,7 +6,7 @@ import functools
 import sys
 import threading
 from collections.abc import Callable, Generator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch._dynamo import config as dynamo_config
@@ -31,7 +31,15 @@ from wrapperir.frontend.inductor.storage_offsets import offsets_from_the_storage
 from wrapperir.frontend.inductor.wrapper import CaptureFactory
 
 if TYPE_CHECKING:
-    from wrapperir.emit import Loaded
+    from wrapperir.emit import Loaded, OutputCode
+
+CompileLowered: TypeAlias = Callable[
+    [Lowered, bool, "Callable[[OutputCode], None]"], "Loaded"
+]
+"""Turns a program into a callable.
+
+It is given whether the program is a backward, and a function to show emitted code to.
+"""
 
 FUNCTORCH: dict[str, Any] = {
     # Programs are made anew each time.
@@ -101,13 +109,12 @@ def capturing(session: Session) -> Generator[None]:
 def compile_graph(
     graph: torch.fx.GraphModule,
     example_inputs: Sequence[Any],
-    compile: "Callable[[Lowered, bool], Loaded]",
+    compile: CompileLowered,
 ) -> Callable[..., Any]:
     """Compile a graph that Dynamo traced; return the callable that replaces it.
 
-    ``compile`` turns each program into a callable; it is given whether the program is a
-    backward.  A training graph gives a forward and a backward program, the backward
-    maybe not before it first runs.
+    ``compile`` turns each program into a callable.  A training graph gives a forward and a
+    backward program, the backward maybe not before it first runs.
 
     Raises:
         DiagnosticError: the graph has something that a program cannot express, or
@@ -131,20 +138,24 @@ def _compile(
     return function
 
 
-def compile_inner(
-    compile: "Callable[[Lowered, bool], Loaded]", *args: Any, **kwargs: Any
-) -> Any:
+def compile_inner(compile: CompileLowered, *args: Any, **kwargs: Any) -> Any:
     """Compile one traced graph, in the scope that captures it; ``compile`` as above."""
     # A backward graph may come here when the forward has long returned, so each graph
     # enters the scope by itself.
     backward = bool(kwargs.get("is_backward"))
-    session = Session(lambda lowered: compile(lowered, backward), config.alignment_asserts)
+    session = Session(
+        lambda lowered, show: compile(lowered, backward, show), config.alignment_asserts
+    )
     with contextlib.ExitStack() as stack:
         if backward:
             session.donated = stack.enter_context(donated_inputs(args[1]))
         stack.enter_context(capturing(session))
         stack.enter_context(_diagnostics_unwrapped())
-        return compile_fx_inner(*args, **kwargs)
+        compiled: Any = compile_fx_inner(*args, **kwargs)
+        if session.shown is not None and compiled._fx_graph_cache_key is None:
+            # The profiler shows it in the mark of each call.
+            compiled._fx_graph_cache_key = session.shown.digest
+        return compiled
 
 
 @contextlib.contextmanager
@@ -189,7 +200,7 @@ def capture(
     # For these graphs alone: the functions that they run may compile too.
     settings: dict[str, Any] = {} if cpu_backend is None else {"cpu_backend": cpu_backend}
 
-    def keep(lowered: Lowered, backward: bool) -> "Loaded":
+    def keep(lowered: Lowered, backward: bool, show: object) -> "Loaded":
         captured.append(lowered)
         return lambda args: ()
 

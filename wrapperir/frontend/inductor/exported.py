@@ -43,7 +43,7 @@ def lower_exported(exported: ExportedProgram) -> Lowered:
     """
     found: list[Lowered] = []
 
-    def keep(lowered: Lowered, backward: bool) -> "Loaded":
+    def keep(lowered: Lowered, backward: bool, show: object) -> "Loaded":
         found.append(lowered)
         return lambda args: ()
 

@@ -14,13 +14,14 @@ from wrapperir.frontend import Lowered
 from wrapperir.frontend.inductor import build
 from wrapperir.frontend.inductor.donation import keep_apart, retaining
 from wrapperir.frontend.inductor.multi_kernels import MultiKernels
+from wrapperir.frontend.inductor.output_code import ShownCode, show_output_code
 from wrapperir.frontend.provenance import NodeProvenance
 from wrapperir.ir import Access, DefinitionLine, Program
 
 if TYPE_CHECKING:
     from torch._inductor.graph import GraphLowering
 
-    from wrapperir.emit import Loaded, Value
+    from wrapperir.emit import Loaded, OutputCode, Value
     from wrapperir.frontend.inductor.wrapper import CaptureWrapper
 
 
@@ -30,15 +31,18 @@ class CapturedModule(FileBackedGraphModule):
     Inductor accepts only its own classes here, hence the unused base class.
     """
 
-    def __init__(self, program: Program, loaded: "Loaded") -> None:
-        """Hold the callable that Inductor's compiled graph will call."""
+    def __init__(self, program: Program, loaded: "Loaded", shown: ShownCode | None) -> None:
+        """Hold the callable that Inductor's compiled graph will call, and its code."""
         self.program = program
         self._loaded = loaded
+        self._shown = shown
         self._file: str | None = None
 
     @property
     def __file__(self) -> str:
-        """Path of the program's text, which is written only if Inductor copies it."""
+        """Path of the emitted code, or of a text that is written if Inductor copies it."""
+        if self._shown is not None and self._shown.path is not None:
+            return str(self._shown.path)
         if not config.trace.enabled:
             return f"<wrapperir program {self.program.name}>"
         if self._file is None:
@@ -49,7 +53,9 @@ class CapturedModule(FileBackedGraphModule):
 
     @property
     def value(self) -> str:
-        """The program's text."""
+        """The emitted code; without, the program's text."""
+        if self._shown is not None:
+            return self._shown.text
         from wrapperir.text import format_program
 
         return format_program(self.program)
@@ -63,10 +69,10 @@ class CapturedModule(FileBackedGraphModule):
 class Session:
     """One graph with its subgraphs, from Inductor's lines to a callable.
 
-    ``compile`` turns the program into the callable that Inductor uses.
+    ``compile`` turns the program into the callable that Inductor uses, and shows the code.
     """
 
-    compile: "Callable[[Lowered], Loaded]"
+    compile: "Callable[[Lowered, Callable[[OutputCode], None]], Loaded]"
     alignment_asserts: bool
     donated: frozenset[int] | None = None
     """Positions of the inputs that a backward is given for good; ``None`` in a forward."""
@@ -85,6 +91,8 @@ class Session:
     multi_kernels: MultiKernels = field(factory=MultiKernels)
     """The multi-kernels of the graph and its subgraphs."""
     facts: NodeProvenance = field(factory=NodeProvenance)
+    shown: ShownCode | None = None
+    """The emitted code, once there is some."""
     temporaries: int = 0
 
     def temporary(self, prefix: str) -> str:
@@ -98,6 +106,10 @@ class Session:
         program = lowered.program
         if self.donated is None:
             keep_apart(program)
-        loaded = self.compile(lowered)
+        loaded = self.compile(lowered, self._show)
         donated = [i for i, given in enumerate(program.inputs) if given.donated]
-        return CapturedModule(program, retaining(loaded, donated) if donated else loaded)
+        loaded = retaining(loaded, donated) if donated else loaded
+        return CapturedModule(program, loaded, self.shown)
+
+    def _show(self, code: "OutputCode") -> None:
+        self.shown = show_output_code(code)

@@ -306,11 +306,18 @@ PyObject* launch(PyObject* self, PyObject* const* given, size_t flags, PyObject*
   void* stream = nullptr;
   if (current_stream(device, &stream))
     return PyErr_Format(PyExc_RuntimeError, "device %d has no current stream", device);
+  AtenRecordFunctionHandle record = nullptr;
+  if (is_recorded()) {
+    const char* name = PyUnicode_AsUTF8(kernel.name);
+    if (!name) return nullptr;
+    aoti_record_function_start(name, nullptr, nullptr, 0, &record);
+  }
   PyThreadState* state = PyEval_SaveThread();
   error = driver.cuLaunchKernel(
       loaded->function, grid[0], grid[1], grid[2], loaded->threads, 1, 1, loaded->shared_bytes,
       stream, passed, nullptr);
   PyEval_RestoreThread(state);
+  if (record) aoti_record_function_end(record);
   if (error) return fail(kernel, "launching", error);
   Py_RETURN_NONE;
 }

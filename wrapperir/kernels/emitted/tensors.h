@@ -5,7 +5,14 @@
 #include <Python.h>
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
 
+// at::hasThreadLocalCallbacks, which has no stable C function; null in a PyTorch without it.
+extern "C" __attribute__((weak)) bool wrapperir_has_callbacks()
+    __asm__("_ZN2at23hasThreadLocalCallbacksEv");
+
 namespace {
+
+// Whether a profiler records the operators of this thread.
+bool is_recorded() { return wrapperir_has_callbacks && wrapperir_has_callbacks(); }
 
 PyTypeObject* tensor_class;
 PyTypeObject* parameter_class;

@@ -1,0 +1,137 @@
+"""Emitted code in PyTorch's logs and traces, and in ``run_and_get_code``, as Inductor's."""
+
+import json
+import logging
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch._inductor.codecache import output_code_log
+from torch._inductor.utils import (
+    run_and_get_code,
+    run_and_get_kernels,
+    run_and_get_triton_code,
+    run_fw_bw_and_get_code,
+)
+
+EMITTERS = ("python", "cpp", "fx")
+STARTS = {
+    "python": "# Program main; emitter python of wrapperir.",
+    "cpp": "// Program main; emitter cpp of wrapperir.",
+    "fx": "# main\ndef forward(self",
+}
+LAYER = torch.nn.Linear(8, 8)
+
+
+def function(x: torch.Tensor) -> torch.Tensor:
+    result: torch.Tensor = LAYER(x).sin()
+    return result
+
+
+def compiled(emitter: str) -> Any:
+    return torch.compile(function, backend="wrapperir", options={"emitter": emitter})
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("emitter", EMITTERS)
+def test_run_and_get_code_returns_what_was_emitted(emitter: str) -> None:
+    x = torch.randn(4, 8)
+    with torch.no_grad():
+        result, (code,) = run_and_get_code(compiled(emitter), x)
+        torch.testing.assert_close(result, function(x))
+        assert code.startswith(STARTS[emitter])
+        assert "cpp_fused" in code
+        assert "tmp0" in code  # of a kernel's source
+        assert run_and_get_triton_code(compiled(emitter), x) == code
+
+
+@pytest.mark.parametrize("emitter", EMITTERS)
+def test_the_code_of_a_backward_is_returned_too(emitter: str) -> None:
+    function = compiled(emitter)
+    _, codes = run_fw_bw_and_get_code(lambda: function(torch.randn(4, 8)))
+    assert len(codes) == 2
+
+
+@pytest.mark.parametrize("emitter", ["python", "fx"])
+def test_run_and_get_kernels_finds_the_kernels(emitter: str) -> None:
+    with torch.no_grad():
+        _, kernels = run_and_get_kernels(compiled(emitter), torch.randn(4, 8))
+    assert any("tmp0" in kernel for kernel in kernels)
+
+
+@pytest.mark.parametrize("emitter", EMITTERS)
+def test_the_log_shows_program_code_and_a_file(
+    emitter: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    level = output_code_log.level
+    output_code_log.setLevel(logging.DEBUG)
+    output_code_log.addHandler(caplog.handler)
+    try:
+        with torch.no_grad():
+            _, (code,) = run_and_get_code(compiled(emitter), torch.randn(4, 8))
+    finally:
+        output_code_log.removeHandler(caplog.handler)
+        output_code_log.setLevel(level)
+    said = [record.getMessage() for record in caplog.records]
+    assert any("\nprogram @main(" in text for text in said)
+    assert f"Output code: \n{code}" in said
+    paths = {
+        text.removeprefix("Output code written to: ")
+        for text in said
+        if text.startswith("Output code written to: ")
+    }
+    (path,) = paths
+    assert Path(path).read_text() == code
+
+
+@pytest.mark.parametrize("emitter", EMITTERS)
+def test_a_trace_has_program_and_code(emitter: str) -> None:
+    log = logging.getLogger("torch.__trace")
+    entries: list[tuple[dict[str, Any], str]] = []
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            fields: dict[str, Any] = vars(record)
+            entries.append((fields["metadata"], fields["payload"]))
+
+    handler = Handler()
+    log.addHandler(handler)
+    try:
+        with torch.no_grad():
+            _, (code,) = run_and_get_code(compiled(emitter), torch.randn(4, 8))
+    finally:
+        log.removeHandler(handler)
+    traced = [(m, text) for m, text in entries if "inductor_output_code" in m]
+    ((metadata, text),) = traced
+    assert text == code
+    assert Path(metadata["inductor_output_code"]["file_path"]).read_text() == code
+    assert json.dumps(metadata["inductor_output_code"])
+    programs = [
+        text
+        for m, text in entries
+        if m.get("artifact", {}).get("name") == "wrapperir_program"
+    ]
+    assert len(programs) == 1
+    assert re.search(r"^program @main\(", programs[0], re.MULTILINE)
+
+
+def test_code_is_shown_where_no_cache_can_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    from wrapperir.diagnostics import Code
+    from wrapperir.frontend.inductor import output_code
+
+    def refuse(*_: object) -> None:
+        raise Code.INVALID_ARTIFACT.error("no cache")
+
+    monkeypatch.setattr(output_code, "built_once", refuse)
+    with torch.no_grad():
+        _, (code,) = run_and_get_code(compiled("fx"), torch.randn(4, 8))
+    assert code.startswith(STARTS["fx"])
