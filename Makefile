@@ -79,7 +79,7 @@ imports: $(STAMP)
 docs: $(STAMP)
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 
-BENCHES := compile.imports compile.text compile.verify host.python compile.adapter \
+BENCHES := compile.imports compile.text compile.verify compile.warm_start host.python compile.adapter \
 	host.python_choice
 
 bench: $(STAMP)
