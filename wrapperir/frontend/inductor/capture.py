@@ -21,7 +21,7 @@ from torch.utils import _pytree as pytree
 
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.frontend import Lowered
-from wrapperir.frontend.inductor.attention_masks import densify_masks
+from wrapperir.frontend.inductor.attention import densify_masks, shorten_attention
 from wrapperir.frontend.inductor.cpu_triton import triton_for_cpu
 from wrapperir.frontend.inductor.decompositions import decompositions
 from wrapperir.frontend.inductor.donation import donated_inputs
@@ -143,6 +143,7 @@ def compile_inner(compile: CompileLowered, *args: Any, **kwargs: Any) -> Any:
     # A backward graph may come here when the forward has long returned, so each graph
     # enters the scope by itself.
     backward = bool(kwargs.get("is_backward"))
+    shorten_attention(args[0].graph)
     session = Session(
         lambda lowered, show: compile(lowered, backward, show), config.alignment_asserts
     )

@@ -1,4 +1,4 @@
-"""Masks of attention in the layout that fused kernels take."""
+"""Attention on CUDA: masks that fused kernels take, and the kernel for few positions."""
 
 from typing import Any
 
@@ -11,6 +11,9 @@ _ATTENTION = (
 )
 _PLACE = 3
 """The position of the mask among the arguments of attention."""
+
+MOST_SHORT = 64
+"""Positions up to which memory-efficient attention is faster than cuDNN's."""
 
 
 def densify_masks(graph: torch.fx.GraphModule) -> None:
@@ -69,3 +72,51 @@ def _dense(
         with graph.inserting_after(result):
             result = graph.call_function(function, (result, *arguments))
     return result
+
+
+_CUDNN: Any = torch.ops.aten._scaled_dot_product_cudnn_attention.default
+_EFFICIENT: Any = torch.ops.aten._scaled_dot_product_efficient_attention.default
+
+
+def shorten_attention(graph: torch.fx.Graph) -> None:
+    """Have few positions attended by the memory-efficient kernel where no gradient follows.
+
+    PyTorch chooses cuDNN's kernel on recent GPUs, which is slower for them, and fills a
+    workspace before each call.
+    """
+    for node in graph.find_nodes(op="call_function", target=_CUDNN):
+        sizes = [x.meta["val"].shape for x in node.args[:_PLACE]]
+        if not _is_short(node, *sizes):
+            continue
+        mask = node.args[_PLACE]
+        with graph.inserting_before(node):
+            if mask is not None:
+                size = [*sizes[0][:3], sizes[1][2]]
+                value = mask.meta["val"].expand(size)
+                mask = graph.call_function(torch.ops.aten.expand.default, (mask, size))
+                mask.meta["val"] = value
+            given = (*node.args[:_PLACE], mask, *node.args[_PLACE + 1 : _DEBUG])
+            call = graph.call_function(_EFFICIENT, given, node.kwargs)
+        call.meta.update(node.meta)
+        values = [x.meta["val"] if isinstance(x, torch.fx.Node) else x for x in given]
+        with values[0].fake_mode:
+            call.meta["val"] = _EFFICIENT(*values, **node.kwargs)
+        node.replace_all_uses_with(call)
+        graph.erase_node(node)
+
+
+_LOG_SUM, _DROPOUT, _DEBUG = 4, 5, 7
+
+
+def _is_short(
+    node: torch.fx.Node, query: torch.Size, key: torch.Size, value: torch.Size
+) -> bool:
+    has_mask = node.args[_PLACE] is not None
+    return (
+        not any(node.args[_LOG_SUM : _DROPOUT + 1])
+        and all(user.args[1:] == (0,) for user in node.users)
+        and query[:2] == key[:2] == value[:2]
+        and all(statically_known_true(size[2] <= MOST_SHORT) for size in (query, key))
+        # Rows of the mask begin at aligned addresses.
+        and not (has_mask and statically_known_true(key[2] % 8 != 0))
+    )

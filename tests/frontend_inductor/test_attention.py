@@ -1,5 +1,6 @@
 """Masks of attention that fused kernels refuse are given to them as dense copies."""
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from wrapperir.frontend.inductor.attention_masks import densify_masks
+from wrapperir.frontend.inductor.attention import densify_masks, shorten_attention
 
 attention = torch.nn.functional.scaled_dot_product_attention
 aten = torch.ops.aten
@@ -109,3 +110,84 @@ def test_attention_is_fused(is_training: bool) -> None:
     names = {event.name for event in seen.events()}
     assert any("scaled_dot_product" in name and "math" not in name for name in names)
     assert not names & {"aten::bmm", "aten::mm"}
+
+
+def short_graph(
+    positions: int = 64,
+    keys: int | None = None,
+    heads: int = 3,
+    has_mask: bool = True,
+    has_log_sum: bool = False,
+    dropout: float = 0.0,
+    result: int = 0,
+) -> torch.fx.GraphModule:
+    """Return attention as PyTorch traces it on recent GPUs."""
+    graph = torch.fx.Graph()
+    sizes = [(2, 3, positions, 8), *[(2, heads, keys or positions, 8)] * 2]
+    with FakeTensorMode():
+        values = [torch.empty(size, device="cuda", dtype=torch.float16) for size in sizes]
+        mask = torch.empty(1, 1, positions, sizes[1][2], device="cuda", dtype=torch.float16)
+    nodes = [graph.placeholder(name) for name in ("q", "k", "v", "mask")]
+    for node, value in zip(nodes, (*values, mask), strict=True):
+        node.meta["val"] = value
+    call = graph.call_function(
+        aten._scaled_dot_product_cudnn_attention.default,
+        (*nodes[:3], nodes[3] if has_mask else None, has_log_sum, dropout),
+        {"scale": 0.25},
+    )
+    graph.output(graph.call_function(operator.getitem, (call, result)))
+    return torch.fx.GraphModule(torch.nn.Module(), graph)
+
+
+@pytest.mark.parametrize("facts", [{}, {"keys": 8}, {"has_mask": False, "keys": 7}])
+def test_few_positions_take_the_efficient_kernel(facts: dict[str, Any]) -> None:
+    graph = short_graph(**facts).graph
+    shorten_attention(graph)
+    graph.lint()
+    (result,) = graph.output_node().all_input_nodes
+    (call,) = result.all_input_nodes
+    assert call.target is aten._scaled_dot_product_efficient_attention.default
+    assert call.kwargs == {"scale": 0.25}
+    assert [value.shape for value in call.meta["val"][:1]] == [(2, 3, 64, 8)]
+    mask = call.args[3]
+    if facts.get("has_mask", True):
+        assert isinstance(mask, torch.fx.Node)
+        assert mask.meta["val"].shape == (2, 3, 64, facts.get("keys", 64))
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"positions": 65},
+        {"positions": 1, "keys": 128},
+        {"heads": 1},
+        {"has_log_sum": True},
+        {"dropout": 0.1},
+        {"result": 1},
+        {"keys": 7},
+    ],
+)
+def test_other_attention_stays(facts: dict[str, Any]) -> None:
+    graph = short_graph(**facts).graph
+    before = str(graph)
+    shorten_attention(graph)
+    assert str(graph) == before
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("positions", [1, 40, 64])
+@pytest.mark.parametrize("has_mask", [False, True])
+def test_few_positions_are_attended(positions: int, has_mask: bool) -> None:
+    def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        mask = torch.ones(positions, positions, device="cuda", dtype=torch.bool).tril()
+        return attention(q, k, v, attn_mask=mask if has_mask else None)
+
+    torch.manual_seed(0)
+    made = torch.randn(3, 2, positions, 4, 32, device="cuda", dtype=torch.float16)
+    q, k, v = made.transpose(2, 3).unbind()
+    with torch.no_grad():
+        found = torch.compile(attend, backend="wrapperir")(q, k, v)
+    wanted = attend(q.double(), k.double(), v.double())
+    torch.testing.assert_close(found.double(), wanted, rtol=4e-3, atol=4e-3)
+    assert found.stride() == attend(q, k, v).stride()
