@@ -10,6 +10,9 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 from tests.fx_emitter import user_kernels
 
+DEVICE = "cuda"
+"""Device of the inputs of all cases."""
+
 HALF, BFLOAT = torch.float16, torch.bfloat16
 # Not annotated in torch.
 grouped_mm: Any = torch._grouped_mm
@@ -20,7 +23,8 @@ scaled_mm: Any = torch._scaled_mm
 class Case:
     """A function, its inputs, and Inductor's settings.
 
-    ``dynamic`` has the inputs and dimensions of changing size.
+    ``dynamic`` has the inputs and dimensions of changing size.  ``reference`` computes the
+    same in eager mode on a CPU, where the function itself cannot.
     """
 
     function: Callable[..., Any]
@@ -28,6 +32,7 @@ class Case:
     settings: dict[str, Any] = field(factory=dict[str, Any])
     dynamic: tuple[tuple[int, int], ...] = ()
     is_training: bool = False
+    reference: Callable[..., Any] | None = None
 
     def example(self) -> tuple[torch.Tensor, ...]:
         """Return inputs, those that change marked."""
@@ -38,7 +43,7 @@ class Case:
 
 
 def random(*size: int, dtype: torch.dtype = torch.float32, grad: bool = False) -> Any:
-    return torch.randn(*size, device="cuda", dtype=dtype, requires_grad=grad)
+    return torch.randn(*size, device=DEVICE, dtype=dtype, requires_grad=grad)
 
 
 def several(*sizes: tuple[int, ...], **keywords: Any) -> Callable[[], tuple[Any, ...]]:
@@ -51,7 +56,7 @@ def attention(rows: int = 256, batch: int = 1, grad: bool = False) -> Callable[[
 
 
 def causal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Any:
-    mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, 256, 256, device="cuda")
+    mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, 256, 256, device=DEVICE)
     return flex_attention(q, k, v, block_mask=mask)
 
 
@@ -124,7 +129,7 @@ CASES: dict[str, Case] = {
         lambda: (
             random(256, 128, dtype=BFLOAT),
             random(4, 128, 64, dtype=BFLOAT),
-            torch.arange(64, 257, 64, dtype=torch.int32, device="cuda"),
+            torch.arange(64, 257, 64, dtype=torch.int32, device=DEVICE),
         ),
         TEMPLATES,
     ),
@@ -133,16 +138,16 @@ CASES: dict[str, Case] = {
         lambda: (
             eight_bits(256, 128),
             eight_bits(256, 128).t(),
-            torch.ones((), device="cuda"),
-            torch.ones((), device="cuda"),
+            torch.ones((), device=DEVICE),
+            torch.ones((), device=DEVICE),
         ),
         TEMPLATES,
     ),
     "mm of integers": Case(
         torch._int_mm,
         lambda: (
-            torch.randint(-9, 9, (256, 128), dtype=torch.int8, device="cuda"),
-            torch.randint(-9, 9, (128, 256), dtype=torch.int8, device="cuda"),
+            torch.randint(-9, 9, (256, 128), dtype=torch.int8, device=DEVICE),
+            torch.randint(-9, 9, (128, 256), dtype=torch.int8, device=DEVICE),
         ),
         TEMPLATES,
     ),
@@ -180,7 +185,12 @@ CASES: dict[str, Case] = {
     "attention, decoding, dynamic batch": Case(
         flex_attention, attention(rows=1, batch=2), {}, ((0, 0), (1, 0), (2, 0))
     ),
-    "attention, training": Case(scaled, attention(grad=True), is_training=True),
+    "attention, training": Case(
+        scaled,
+        attention(grad=True),
+        is_training=True,
+        reference=lambda q, k, v: F.scaled_dot_product_attention(q, k, v, scale=0.25),
+    ),
     "attention, mask, training": Case(causal, attention(grad=True), is_training=True),
     "split scan": Case(lambda x: torch.cumsum(x, 0), several((1_000_000,))),
     "split scan, rows": Case(lambda x: torch.cumsum(x, 1) + 1, several((2, 500_000))),
@@ -190,6 +200,7 @@ CASES: dict[str, Case] = {
     "split scan, 64 bits": Case(
         lambda x: torch.cumsum(x, 0), several((1_000_000,), dtype=torch.float64)
     ),
+    "split scan, small": Case(lambda x: torch.cumsum(x, 0), several((50_000,))),
     "cooperative reduction": Case(
         lambda x: x.sum(),
         several((100, 1000)),
@@ -211,12 +222,12 @@ CASES: dict[str, Case] = {
         several((100,), (200, 3)),
     ),
     "block pointers": Case(
-        lambda x, y: torch.softmax(x + y.t(), 1),
-        several((64, 96), (96, 64)),
+        lambda y, x: torch.softmax(x + y.t(), 1),
+        several((96, 64), (64, 96)),
         {"triton.use_block_ptr": True},
     ),
     "tensor descriptors": Case(
-        lambda x, y: x + y.t(), several((64, 1024), (1024, 64)), DESCRIPTORS
+        lambda y, x: x + y.t(), several((1024, 64), (64, 1024)), DESCRIPTORS
     ),
     "tensor descriptors, reduction": Case(
         lambda x: x.sum(1), several((64, 1024)), DESCRIPTORS
@@ -231,6 +242,18 @@ CASES: dict[str, Case] = {
     "mix-order reduction, half precision": Case(
         lambda x, w, b: F.layer_norm(x, (768,), w, b),
         several((32768, 768), (768,), (768,), dtype=BFLOAT, grad=True),
+        is_training=True,
+    ),
+    "mix-order reduction, small": Case(
+        lambda x, w: F.rms_norm(x, (48,), w),
+        several((72, 48), (48,), grad=True),
+        {"triton.mix_order_reduction_non_strict_mode": True},
+        is_training=True,
+    ),
+    "mix-order reduction, small, half precision": Case(
+        lambda x, w: F.rms_norm(x, (48,), w) * 2,
+        several((72, 48), (48,), dtype=HALF, grad=True),
+        {"triton.mix_order_reduction_non_strict_mode": True},
         is_training=True,
     ),
     "mix-order reduction, dynamic": Case(

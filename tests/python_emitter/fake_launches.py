@@ -4,6 +4,7 @@
 answers with a line of JSON: nothing, or why the check failed.
 """
 
+import contextvars
 import ctypes
 import gc
 import json
@@ -27,6 +28,7 @@ import triton
 from attrs import evolve
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from triton.runtime import _allocation
 
 from tests.cpp_emitter.moved import on_gpu
 from tests.cpp_emitter.tritons_launcher import tritons_launcher
@@ -316,6 +318,23 @@ def check_kernels_that_need_more_are_triton_s() -> None:
         kernel(1, 1, 1, *_tensors(), 32)
     assert len(kernel.slow) == 3
     assert kernel.asked == [(0, 0)]
+
+
+def check_kernels_that_triton_launches_have_an_allocator() -> None:
+    _, launches = _add()
+    allocators: list[Any] = []
+
+    class Function:
+        def __getitem__(self, grid: Any) -> Callable[..., None]:
+            return lambda **_: allocators.append(_allocation._allocator.get())
+
+    made = object.__new__(launches.DispatchedKernel)
+    made.names, made.facts, made.function = (), {"values": {}}, Function()
+    contextvars.Context().run(made, 1, 1, 1)
+    with_own = contextvars.Context()
+    with_own.run(triton.set_allocator, _tensors)
+    with_own.run(made, 1, 1, 1)
+    assert allocators == [launches._allocate, _tensors]
 
 
 @contextmanager

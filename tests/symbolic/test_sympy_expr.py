@@ -168,6 +168,8 @@ def test_functions(expr: Any, value: float) -> None:
         (-S0, Operation(ExprOp.NEG, (Symbol("s0"),))),
         (S0 * S1 * 8, Operation(ExprOp.MUL, (Symbol("s0"), Symbol("s1"), 8))),
         (fn.CeilDiv(S0, 1024), Operation(ExprOp.CEILDIV, (Symbol("s0"), 1024))),
+        ((S0 + 15) // 16, Operation(ExprOp.CEILDIV, (Symbol("s0"), 16))),
+        (S0 // 16, Operation(ExprOp.FLOORDIV, (Symbol("s0"), 16))),
     ],
 )
 def test_the_shape_of_common_sizes(expr: Any, expected: Expr) -> None:

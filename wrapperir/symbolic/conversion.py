@@ -169,14 +169,25 @@ def _pow(expr: _Basic) -> Expr:
     return Operation(ExprOp.POW, (lower_sympy(base), lower_sympy(exponent)))
 
 
+def _floor(expr: _Basic) -> Expr:
+    """Lower a floor; of a fraction of integers, such as ``s0/2 + 1/2``, as a division."""
+    base, divisor = expr.args[0].as_numer_denom()
+    if divisor.is_Integer and base.is_integer:
+        return _division(base, divisor)
+    return Operation(ExprOp.FLOOR, _args(expr))
+
+
 def _floordiv(expr: _Basic) -> Expr:
+    return _division(*expr.args)
+
+
+def _division(base: _Basic, divisor: _Basic) -> Expr:
     """Lower a floor division; ``(a + d − 1) // d`` is the launch grid's ceiling."""
-    base, divisor = expr.args
     if divisor.is_Integer and divisor > 1 and base.is_Add:
         rest = base - (divisor - 1)
         if not rest.is_Add or len(rest.args) < len(base.args):
             return Operation(ExprOp.CEILDIV, (lower_sympy(rest), int(divisor)))
-    return Operation(ExprOp.FLOORDIV, _args(expr))
+    return Operation(ExprOp.FLOORDIV, (lower_sympy(base), lower_sympy(divisor)))
 
 
 def _modular_indexing(expr: _Basic) -> Expr:
@@ -263,6 +274,7 @@ _LOWER: dict[str, Callable[[_Basic], Expr]] = {
     "Mul": _mul,
     "Pow": _pow,
     "FloorDiv": _floordiv,
+    "floor": _floor,
     "ModularIndexing": _modular_indexing,
     "TruncToFloat": _trunc_to_float,
     "Piecewise": _piecewise,

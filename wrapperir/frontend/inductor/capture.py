@@ -61,8 +61,6 @@ _CONFIG: dict[str, Any] = {
     "triton.cudagraphs": False,
     # A benchmark of its own in each kernel's text.
     "benchmark_kernel": False,
-    # Its last step is written as text over a slice of a workspace.
-    "triton.mix_order_reduction": False,
 }
 
 

@@ -23,6 +23,7 @@ from wrapperir.frontend.inductor import versions
 from wrapperir.frontend.inductor.build import lower_branch, lower_invoke, lower_loop
 from wrapperir.frontend.inductor.extern_lines import lower_node
 from wrapperir.frontend.inductor.lines import RecordLine
+from wrapperir.frontend.inductor.mixed_reductions import lower_last_step, parse_last_step
 from wrapperir.frontend.inductor.symbol_lines import (
     lower_alignment,
     lower_not_nan,
@@ -105,6 +106,10 @@ class CaptureWrapper(inductor.PythonWrapperCodegen):
         node = _current_node()
         if versions.is_size_check(line, node):
             self._record_size(node.get_name(), node, node.get_op_name())
+            return
+        last_step = parse_last_step(line)
+        if last_step is not None:
+            self._record(lower_last_step, *last_step)
             return
         if not isinstance(node, _NODES_OF_TEXT):
             raise _text_refused(line, node)

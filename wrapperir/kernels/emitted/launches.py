@@ -27,6 +27,7 @@ import torch
 import triton
 from triton import knobs
 from triton._C.libtriton import get_cache_invalidating_env_vars
+from triton.runtime import _allocation
 from triton.runtime.jit import JITFunction
 
 GridLauncher: TypeAlias = Callable[..., object]
@@ -63,7 +64,14 @@ class DispatchedKernel:
     def __call__(self, x: int, y: int, z: int, *arguments: object) -> None:
         """Launch the kernel."""
         given = dict(zip(self.names, arguments, strict=True))
+        if isinstance(_allocation._allocator.get(), _allocation.NullAllocator):
+            # Kernels that make tensor descriptors need memory; the user's allocator stays.
+            triton.set_allocator(_allocate)
         self.function[x, y, z](**given, **self.facts["values"])
+
+
+def _allocate(size: int, alignment: int, stream: int | None) -> torch.Tensor:
+    return torch.empty(size, dtype=torch.uint8, device="cuda")
 
 
 class _Compiled(NamedTuple):
