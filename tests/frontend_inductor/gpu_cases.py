@@ -217,6 +217,15 @@ CASES: dict[str, Case] = {
         COMBO,
         ROWS,
     ),
+    "index": Case(
+        lambda x, at: x[at],
+        lambda: (random(10, 4), torch.randint(0, 10, (20,), device=DEVICE)),
+    ),
+    "precise casts": Case(
+        lambda x: x.sin() * 2 + x,
+        several((64, 64), dtype=HALF),
+        {"emulate_precision_casts": True},
+    ),
     "foreach": Case(
         lambda a, b: torch._foreach_add([a, b], 1),
         several((100,), (200, 3)),

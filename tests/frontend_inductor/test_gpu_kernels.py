@@ -113,6 +113,8 @@ INTERPRETED = [
     "attention, training",
     "split scan, small",
     "combo kernels",
+    "index",
+    "precise casts",
     "foreach",
     "block pointers",
     "tensor descriptors",
@@ -178,6 +180,25 @@ def test_a_constant_that_a_split_scan_defines_is_not_in_its_configs(
     assert "XBLOCK: tl.constexpr = 1" in kernel.source
     assert all("XBLOCK" not in dict(c.values) for c in kernel.configs)
     assert all("R0_BLOCK" in dict(c.values) for c in kernel.configs)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("cooperative reduction", {"launch_cooperative_grid": True}),
+        ("index", {"debug": True, "sanitize_overflow": False}),
+        ("precise casts", {"enable_fp_fusion": False}),
+        ("combo kernels", {}),
+    ],
+)
+def test_launch_options_that_are_not_triton_s_defaults(
+    name: str, options: dict[str, Any], captured: Capture
+) -> None:
+    (program,) = captured(name)
+    (kernel, *_) = kernels_of(program)
+    known = {"num_warps", "num_stages", *(p.name for p in kernel.parameters)}
+    for choice in kernel.configs:
+        assert {k: v for k, v in choice.values if k not in known} == options
 
 
 def test_a_grid_with_a_size_that_the_kernel_is_not_given(captured: Capture) -> None:

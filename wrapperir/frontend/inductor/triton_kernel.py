@@ -65,13 +65,19 @@ def lower_triton_kernel(
     bound: dict[str, wir.Constant] = {
         key: value for key, value in constants.items() if key in constexprs
     }
-    configs = heuristic_configs(decorator, triton_meta, inductor_meta)
+    fixed = _assigned_names(function)
+    options = _launch_options(triton_meta, inductor_meta, source)
+    # A split scan is tuned with its fixed block too.
+    configs = [
+        wir.KernelConfig((*(pair for pair in c.values if pair[0] not in fixed), *options))
+        for c in heuristic_configs(decorator, triton_meta, inductor_meta)
+    ]
     definition = wir.KernelDefinitionLine(
         name=name,
         language=wir.Language.TRITON,
         parameters=parameters,
         constants=tuple(bound.items()),
-        configs=_without(configs, _assigned_names(function)),
+        configs=tuple(dict.fromkeys(configs)),
         entry=function.name,
         metadata=(("inductor.heuristic", _attribute(decorator)),),
         source=_plain_source(source, module, function, decorator),
@@ -88,15 +94,25 @@ def _assigned_names(function: ast.FunctionDef) -> frozenset[str]:
     )
 
 
-def _without(
-    configs: Sequence[wir.KernelConfig], names: frozenset[str]
-) -> tuple[wir.KernelConfig, ...]:
-    """Return configs without these names: a split scan is tuned with its fixed block."""
-    kept = [
-        wir.KernelConfig(tuple(pair for pair in config.values if pair[0] not in names))
-        for config in configs
-    ]
-    return tuple(dict.fromkeys(kept))
+def _launch_options(
+    triton_meta: Mapping[str, Any], inductor_meta: Mapping[str, Any], source: str
+) -> tuple[tuple[str, wir.ConfigValue], ...]:
+    """Return the launch options of all configs that differ from Triton's defaults."""
+    options: dict[str, wir.ConfigValue] = {
+        name: True
+        for name in ("launch_cooperative_grid", "launch_pdl")
+        if triton_meta.get(name)
+    }
+    if not triton_meta.get("enable_fp_fusion", True):
+        options["enable_fp_fusion"] = False
+    if triton_meta.get("disable_ftz"):
+        options["enable_reflect_ftz"] = False
+    # Triton leaves asserts out unless it is told to debug, which checks integers too.
+    if "tl.device_assert(" in source and inductor_meta.get(
+        "assert_indirect_indexing", True
+    ):
+        options |= {"debug": True, "sanitize_overflow": False}
+    return tuple(options.items())
 
 
 _LOCK = threading.Lock()
@@ -139,8 +155,16 @@ def heuristic_configs(
 
 def config_values(config: Any) -> wir.KernelConfig:
     """Return a config of Triton's as data."""
-    counts = {"num_warps": config.num_warps, "num_stages": config.num_stages}
-    return wir.KernelConfig(tuple({**config.kwargs, **counts}.items()))
+    values = {
+        **config.kwargs,
+        "num_warps": config.num_warps,
+        "num_stages": config.num_stages,
+    }
+    if config.num_ctas != 1:
+        values["num_ctas"] = config.num_ctas
+    if config.maxnreg is not None:
+        values["maxnreg"] = config.maxnreg
+    return wir.KernelConfig(tuple(values.items()))
 
 
 def _value(node: ast.expr) -> Any:
