@@ -265,13 +265,12 @@ def replacing(path: Path, *, by_file: bool = False) -> Generator[Path]:
         if not by_file:
             new.mkdir()
         yield new
-        replaced = not by_file and path.exists()  # a file replaces a file in one step
-        if replaced:
-            os.replace(path, old)
         try:
+            if not by_file and path.exists():  # a file replaces a file in one step
+                os.replace(path, old)
             os.replace(new, path)
-        except OSError:
-            if replaced:
+        except BaseException:
+            if old.exists() and not path.exists():
                 os.replace(old, path)
             raise
     except OSError as error:

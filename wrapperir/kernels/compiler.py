@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -18,6 +19,7 @@ from wrapperir.diagnostics import Code, DiagnosticError
 _ERROR = re.compile(
     r"\berror:|undefined reference|multiple definition|cannot find|discarded section"
 )
+_INTERRUPTED = "Interrupt signal terminated program"  # GCC's words for one of its processes
 _SHOWN_ERRORS = 3
 _LONGEST_ERROR = 2000
 _INCLUDE = re.compile(r'^\s*#\s*include\s*["<](?:[^">\n]*/)?([^">/\n]+)[">]', re.MULTILINE)
@@ -40,6 +42,7 @@ class Compiler:
 
         Raises:
             DiagnosticError: WIR709, it fails; the message has its first errors.
+            KeyboardInterrupt: Ctrl-C ended it, as it ends all processes of a terminal.
         """
         done = subprocess.run(  # noqa: S603
             [*self.command, *arguments],
@@ -50,8 +53,29 @@ class Compiler:
             text=True,
             errors="replace",
         )
+        check_ended(done, what)
         if done.returncode:
             raise failed(f"{what} does not build: {first_errors(done.stderr)}")
+
+
+def check_ended(done: subprocess.CompletedProcess[str], what: str) -> None:
+    """Refuse the result of a compiler that a signal ended, ``what`` as above.
+
+    Raises:
+        DiagnosticError: WIR709, it was killed.
+        KeyboardInterrupt: Ctrl-C ended it.
+    """
+    status = done.returncode
+    if status in (-signal.SIGINT, 128 + signal.SIGINT) or _INTERRUPTED in done.stderr:
+        raise KeyboardInterrupt
+    if status < 0:
+        raise failed(f"{what} does not build: the compiler was {killed_by(-status)}")
+
+
+def killed_by(number: int) -> str:
+    """Return how a message says that a signal ended a process."""
+    cause = "; was there too little memory?" if number == signal.SIGKILL else ""
+    return f"killed by signal {number}{cause}"
 
 
 def first_errors(output: str) -> str:

@@ -24,7 +24,13 @@ from torch.utils.cpp_extension import TORCH_LIB_PATH, include_paths
 
 from wrapperir.caching import built_once, digest_of
 from wrapperir.diagnostics import DiagnosticError
-from wrapperir.kernels.compiler import Compiler, failed, find_compiler, torch_facts
+from wrapperir.kernels.compiler import (
+    Compiler,
+    check_ended,
+    failed,
+    find_compiler,
+    torch_facts,
+)
 
 # Infinities, NaNs and errno are kept, as are sums as written; a later flag overrides an
 # earlier one.
@@ -267,7 +273,10 @@ def _hide_helpers(compiled: Path, functions: Sequence[str]) -> None:
     (folder / "functions").write_text("\n".join(functions))
     hiding = [[objcopy, *flags, alone] for flags in _HIDE]
     for command in ([linker, *_UNGROUP, compiled.name, "-o", alone], *hiding):
-        done = subprocess.run(command, cwd=folder, capture_output=True)  # noqa: S603
+        done = subprocess.run(  # noqa: S603
+            command, cwd=folder, capture_output=True, text=True, errors="replace"
+        )
+        check_ended(done, compiled.name)
         if done.returncode:
             return  # not GNU's tools: equal names of helpers are then link errors
     (folder / alone).replace(compiled)

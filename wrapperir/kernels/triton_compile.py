@@ -18,7 +18,7 @@ from typing import IO, Any, TypeAlias
 
 from attrs import evolve, frozen
 
-from wrapperir.kernels.compiler import failed
+from wrapperir.kernels.compiler import failed, killed_by
 from wrapperir.kernels.cpp_build import side_by_side
 from wrapperir.kernels.gpu_targets import Target
 
@@ -168,6 +168,10 @@ class Workers:
         timer.start()
         try:
             answer = _ask(worker.process, directory)
+        except BaseException:  # interrupted, it may answer later
+            worker.process.kill()
+            _end(worker)
+            raise
         finally:
             timer.cancel()
         if answer:
@@ -183,8 +187,11 @@ class Workers:
         with self._lock:
             if self._owner != os.getpid():  # forked: the workers belong to the parent
                 self._idle, self._owner = [], os.getpid()
-            if self._idle:
-                return self._idle.pop()
+            while self._idle:
+                worker = self._idle.pop()
+                if worker.process.poll() is None:
+                    return worker
+                _end(worker)  # something killed it
         errors = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "wrapperir.kernels.triton_worker"],
@@ -192,6 +199,7 @@ class Workers:
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
+            start_new_session=True,  # Ctrl-C is for this process, and leaves idle workers
         )
         return _Worker(process, errors)
 
@@ -219,16 +227,17 @@ def _ask(process: "subprocess.Popen[str]", directory: Path) -> str:
 
 
 def _end(worker: _Worker) -> str:
-    """Wait for a process to end, and return the end of its error output."""
+    """Wait for a process to end; return the end of its error output, or what killed it."""
     for pipe in (worker.process.stdin, worker.process.stdout):
         if pipe is not None:
             with suppress(BrokenPipeError):
                 pipe.close()
-    worker.process.wait()
+    status = worker.process.wait()
     with worker.errors:
         worker.errors.seek(0)
         text = worker.errors.read().decode(errors="replace")
-    return "\n".join(text.strip().splitlines()[-3:])[-_SHOWN:]
+    shown = "\n".join(text.strip().splitlines()[-3:])[-_SHOWN:]
+    return shown or f"it was {killed_by(-status)}" if status < 0 else shown
 
 
 WORKERS = Workers()

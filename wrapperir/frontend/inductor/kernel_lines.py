@@ -212,11 +212,11 @@ def launched(scope: BlockScope, line: inductor.KernelCallLine) -> wir.KernelDefi
     found = with_launch_grid(definition, line)
     if found == definition:
         return definition
-    for number in itertools.count(2):
-        other = evolve(found, name=f"{definition.name}_grid{number}")
-        if definitions.setdefault(other.name, other) == other:
-            break
-    return other
+    numbered = (
+        evolve(found, name=f"{definition.name}_grid{number}")
+        for number in itertools.count(2)
+    )
+    return next(new for new in numbered if definitions.setdefault(new.name, new) == new)
 
 
 def _scalar(scope: BlockScope, value: Any) -> wir.Expr:
