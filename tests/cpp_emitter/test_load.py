@@ -16,6 +16,7 @@ from tests.cpp_emitter.running import load, parsed
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import Artifact, Loaded, Value
 from wrapperir_cpp.emitter import CppEmitter
+from wrapperir_cpp.errors import error_of
 
 SUM = """
 program @main(%x: f32[4]) {
@@ -334,11 +335,74 @@ def test_what_ends_the_process_is_not_an_error_of_the_program(
     assert caught.value.args == arguments
 
 
-def test_other_errors_of_python_operators_are_of_the_program() -> None:
+class OwnError(Exception):
+    """An error that takes two arguments."""
+
+    def __init__(self, one: str, other: int) -> None:
+        super().__init__(f"{one}: {other}")
+
+
+class UnsayableError(Exception):
+    def __init__(self, value: str) -> None:
+        self.value = value
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@pytest.mark.parametrize(
+    ("raised", "wanted", "text"),
+    [
+        (ValueError("KeyboardInterrupt: no"), ValueError, "KeyboardInterrupt: no"),
+        (RuntimeError("two\nlines: and\n\nmore"), RuntimeError, "two\nlines: and\n\nmore"),
+        (MemoryError(), MemoryError, ""),
+        (KeyError("key"), KeyError, "\"'key'\""),
+        (OwnError("one", 2), OwnError, "one: 2"),
+        (torch.OutOfMemoryError("none left"), torch.OutOfMemoryError, "none left"),
+    ],
+)
+def test_errors_of_python_operators_keep_their_classes(
+    raised: Exception, wanted: type[Exception], text: str
+) -> None:
     call = raising_program()
-    RAISED.append(ValueError("KeyboardInterrupt: no"))
-    with pytest.raises(RuntimeError, match=r"main, program.wir:4, .*raising"):
+    RAISED.append(raised)
+    with pytest.raises(wanted) as caught:
         call([torch.ones(2)])
+    assert type(caught.value) is wanted
+    assert str(caught.value) == text
+    (note,) = caught.value.__notes__
+    assert note.startswith(
+        "raised in main, program.wir:4, extern_kernel wrapperir_load.rai"
+    )
+    assert __file__ in note
+
+
+def test_an_error_that_cannot_be_made_again_is_of_the_program() -> None:
+    call = raising_program()
+    RAISED.append(UnsayableError("why"))
+    with pytest.raises(
+        RuntimeError, match=r"main, program.wir:4, .*raising.*: UnsayableError: why"
+    ):
+        call([torch.ones(2)])
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "main, program.wir:2, allocate f32[8]@cuda: CUDA out of memory. Tried to",
+        "main, program.wir:3, extern_kernel aten.mm.default: CUDA out of memory. Tried to",
+        "main, program.wir:2, allocate f32[8]@cuda:1: a function of PyTorch failed; "
+        "it wrote why to stderr",
+        "main, program.wir:2, allocate_pool pool[8]@cuda:1: a function of PyTorch failed; "
+        "it wrote why to stderr",
+    ],
+)
+def test_a_gpu_without_memory_is_pytorchs_error(message: str) -> None:
+    error = error_of(message)
+    assert type(error) is torch.OutOfMemoryError
+    assert str(error) == message
+    of_the_cpu = message.replace("cuda", "cpu").replace("CUDA", "CPU")
+    assert type(error_of(of_the_cpu)) is RuntimeError
 
 
 def raising_program() -> Loaded:

@@ -66,10 +66,7 @@ def test_errors_of_operators_in_python_arrive() -> None:
             ),
             {},
         )
-        with pytest.raises(
-            RuntimeError,
-            match=r"program.wir:4, .*ValueError: no sum of 2",
-        ):
+        with pytest.raises(ValueError, match=r"^no sum of 2\nraised in .*program.wir:4, "):
             call([torch.ones(2)])
 
 

@@ -1,0 +1,73 @@
+"""Python exceptions for the messages of programs that failed."""
+
+import builtins
+import re
+from collections.abc import Iterator
+
+import torch
+
+_OUT_OF_MEMORY = re.compile(
+    r"\b(CUDA|HIP|XPU) out of memory\."
+    # PyTorch 2.11 returns no message, and allocations on a GPU fail for no other cause.
+    r"|^[^:]*:\d+, allocate[^\n]*@cuda[^\n]*it wrote why to stderr$"
+)
+_RAISED = re.compile(
+    r"(?P<line>.*?): (?P<name>\w[\w.]*)(: (?P<text>.*))?\n\nAt:\n(?P<frames>.*)", re.DOTALL
+)
+"""What pybind says of an exception in a Python operator, after the line that failed."""
+_EMPTY = "<EMPTY MESSAGE>"
+_NO_MEMORY = "Cannot access data pointer"
+
+
+def error_of(message: str) -> BaseException:
+    """Return the exception that a program's message stands for.
+
+    PyTorch's C interface returns the text of an exception only.  The exception that an
+    operator in Python raised is made again from its class, found by its name, and its text;
+    where it was raised is a note.  GPU memory that ran out is ``torch.OutOfMemoryError``.
+    """
+    if _OUT_OF_MEMORY.search(message):
+        return torch.OutOfMemoryError(message)
+    if _NO_MEMORY in message:  # tensors of torch.func and tracing have none
+        wanted = "the program takes plain tensors only, with memory of their own"
+        return TypeError(f"{message}: {wanted}")
+    raised = _RAISED.fullmatch(message)
+    again = None
+    if raised is not None:
+        text = raised["text"] or ""
+        again = _again(raised["name"], "" if text == _EMPTY else text)
+    if raised is None or again is None:
+        return RuntimeError(message)
+    again.add_note(f"raised in {raised['line']}, at:\n{raised['frames'].rstrip()}")
+    return again
+
+
+def _again(name: str, text: str) -> BaseException | None:
+    """Return an exception of a class, with a text; ``None`` if that cannot be made."""
+    found = _class_named(name.rpartition(".")[2])
+    if found is None:
+        return None
+    given = (text,) if text else ()
+    if found is SystemExit:
+        return SystemExit(*(int(text) if text.isdecimal() else text for text in given))
+    try:
+        # A class of the user's may take other arguments.
+        error = found.__new__(found, *given)
+        error.args = given
+        return error if text in str(error) else None
+    except Exception:  # whatever such a class raises
+        return None
+
+
+def _class_named(name: str) -> type[BaseException] | None:
+    known: object = getattr(builtins, name, None)
+    if isinstance(known, type) and issubclass(known, BaseException):
+        return known
+    named = {found for found in _subclasses(BaseException) if found.__name__ == name}
+    return named.pop() if len(named) == 1 else None
+
+
+def _subclasses(parent: type[BaseException]) -> Iterator[type[BaseException]]:
+    for child in parent.__subclasses__():
+        yield child
+        yield from _subclasses(child)
