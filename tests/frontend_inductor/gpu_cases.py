@@ -112,6 +112,11 @@ CASES: dict[str, Case] = {
     "mm, hints": Case(
         lambda x, y: x @ y, MM, {**TEMPLATES, "multi_kernel_hints": [64, 256]}, ROWS
     ),
+    "mm, decomposed": Case(
+        lambda x, y: (x @ y).relu(),
+        several((32, 8192), (8192, 32)),
+        {**TEMPLATES, "test_configs.autotune_choice_name_regex": ".*(decompose_k|bmm).*"},
+    ),
     "addmm": Case(
         lambda b, x, y: F.gelu(torch.addmm(b, x, y)),
         several((64,), (64, 128), (128, 64)),
@@ -243,6 +248,12 @@ CASES: dict[str, Case] = {
     ),
     "multi-kernel": Case(
         lambda x: torch.softmax(x, -1), several((64, 1024)), {"triton.multi_kernel": 1}
+    ),
+    "user kernel, epilogue": Case(
+        lambda x, y: user_kernels.add(x, y).relu() * 2,
+        several((64,), (64,)),
+        {"epilogue_fusion_user_defined_triton_kernel": True},
+        reference=lambda x, y: (x + y).relu() * 2,
     ),
     "user kernel, grid of another size": Case(user_kernels.count, several((40,)), {}, ROWS),
     "mix-order reduction": Case(

@@ -236,17 +236,20 @@ def lower_loop(scope: BlockScope, node: Any, stack_output: bool) -> None:
 
 
 def lower_invoke(scope: BlockScope, node: Any) -> None:
-    """Lower a call of a subgraph."""
+    """Lower a call of a subgraph, maybe one that autotuning picked for an operator."""
     scope.enter(node)
     operands, kept = _lower_operands(scope, node.inputs)
-    name = node.subgraph.graph.name
+    results: tuple[wir.Result, ...]
+    if isinstance(node, ir.SubgraphBuffer):
+        name = node.subgraph.name
+        # The subgraph is given the sizes first.
+        kept = tuple(len(node.sym_inputs) + position for position in kept)
+        results = (wir.Result(scope.name(node.get_name()), layout_type(node.get_layout())),)
+    else:
+        name, results = node.subgraph.graph.name, _results(scope, node)
     body = _lower_block(scope, name, kept, operands)
     line = wir.SubgraphCallLine(
-        results=_results(scope, node),
-        name=name,
-        operands=operands,
-        body=body,
-        provenance=scope.at,
+        results=results, name=name, operands=operands, body=body, provenance=scope.at
     )
     _append(scope, line, line.results)
 

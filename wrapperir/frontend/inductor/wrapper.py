@@ -230,16 +230,20 @@ class CaptureWrapper(inductor.PythonWrapperCodegen):
             message = (
                 f"TMA descriptor {desc.get_name()} is not a TensorDescriptor of Triton"
             )
-            raise Code.INDUCTOR_LINE.error(message)
+            raise Code.INDUCTOR_LINE.error(
+                message, hint="make it by triton.tools.tensor_descriptor.TensorDescriptor"
+            )
 
     def define_user_defined_triton_kernel(self, *args: Any, **kwargs: Any) -> Any:
         """Define a kernel of the user's, and note the parameters that it writes."""
         defined = super().define_user_defined_triton_kernel(*args, **kwargs)
-        node = _current_node()
-        written = {buffer.get_name() for buffer in node.mutable_args}
+        _, _, given, *_ = args
+        epilogue = args[6] if len(args) > 6 else None
+        outputs = _current_node().mutable_args if epilogue is None else epilogue[:1]
+        written = {buffer.get_name() for buffer in outputs}
         self.session.user_kernels[defined[0]] = frozenset(
             parameter
-            for parameter, value in node.kwargs.items()
+            for parameter, value in given.items()
             if isinstance(value, ir.IRNode) and described(value).get_name() in written
         )
         return defined
@@ -277,6 +281,13 @@ class CaptureWrapper(inductor.PythonWrapperCodegen):
         """Generate the block, unless an earlier call did, then record the call."""
         self.codegen_subgraph_common(invoke_subgraph.subgraph)
         self._record(lower_invoke, invoke_subgraph)
+
+    def codegen_subgraph_with_flattened_outputs(
+        self, subgraph: Any, outer_inputs: Any, outer_flattened_outputs: Any
+    ) -> None:
+        """Generate the block of an autotuned choice, then record the call."""
+        self.codegen_subgraph_common(subgraph)
+        self._record(lower_invoke, _current_node())
 
     def codegen_subgraph_common(self, subgraph: Any) -> None:
         """Generate a subgraph once; its block is kept by the session."""
