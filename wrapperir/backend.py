@@ -67,7 +67,34 @@ def wrapperir_backend(
         role = "backward" if backward else "forward"
         return compile_lowered(lowered, chosen, role, show)
 
-    return compile_graph(graph, example_inputs, compile)
+    return compile_graph(graph, example_inputs, compile, cache_key(chosen))
+
+
+def cache_key(options: BackendOptions) -> str | None:
+    """Return the key of how programs are compiled; ``None`` if they are not to be kept.
+
+    Programs are not kept if they are dumped, if a function of the user's compiles the
+    emitted graph, or if the emitter is an object, which may have settings of its own.
+    """
+    from wrapperir.emit.compilation_key import compilation_key
+    from wrapperir.emit.pipeline import find_emitter
+    from wrapperir.kernels import present_targets
+
+    named = options.emitter
+    other = options.dump_dir is not None or options.compile_graph is not None
+    if other or not isinstance(named, str):
+        return None
+    try:
+        emitter = find_emitter(named)
+    except DiagnosticError:
+        return None  # it is raised when the first program is compiled
+    settings = {
+        "passes": options.passes,
+        "graphs": options.graphs,
+        "check_memory": options.check_memory,
+        "targets": sorted(str(target) for target in present_targets()),
+    }
+    return compilation_key(emitter, settings)
 
 
 def _options_of(mode: str | None) -> Mapping[str, object]:

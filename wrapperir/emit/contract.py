@@ -48,12 +48,13 @@ class Artifact:
 
 @frozen(kw_only=True)
 class OutputCode:
-    """A program after its passes, and the code that people read of its artifact.
+    """A program after its passes, its artifact, and the code that people read of that.
 
     ``suffix`` is the suffix of a file that holds ``text``, such as ``.py``.
     """
 
     program: Program
+    artifact: Artifact
     text: str
     suffix: str
 
@@ -114,6 +115,14 @@ class Emitter(ABC):
         message = f"the {self.name} emitter makes no graphs that could be compiled"
         hint = "the fx emitter does"
         raise Code.UNSUPPORTED_FEATURE.error(message, hint=hint)
+
+    def cache_facts(self) -> str | None:
+        """Return what decides what is emitted, beside the program and the plugin's files.
+
+        That is, for instance, the version of a compiler that emits code.  ``None`` keeps no
+        artifact for later processes.
+        """
+        return ""
 
     @abstractmethod
     def emit(self, program: Program) -> Artifact:

@@ -137,7 +137,8 @@ def output_code(program: Program, artifact: Artifact, emitter: Emitter) -> Outpu
             parts.append(f"# {path}\n'''\n{_shown(artifact, path)}'''\n")
         else:
             parts.append(f"// {path}\n{_shown(artifact, path)}")
-    return OutputCode(program=program, text="\n\n".join(parts), suffix=suffix)
+    text = "\n\n".join(parts)
+    return OutputCode(program=program, artifact=artifact, text=text, suffix=suffix)
 
 
 def _shown(artifact: Artifact, path: str) -> str:

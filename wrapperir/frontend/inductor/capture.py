@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch._dynamo import config as dynamo_config
-from torch._functorch import config as functorch_config
 from torch._inductor import config
 from torch._inductor.codegen import common
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen
@@ -26,8 +25,10 @@ from wrapperir.frontend.inductor.cpu_triton import triton_for_cpu
 from wrapperir.frontend.inductor.decompositions import decompositions
 from wrapperir.frontend.inductor.donation import donated_inputs
 from wrapperir.frontend.inductor.product_padding import padding_where_needed
+from wrapperir.frontend.inductor.program_cache import cached_by, can_keep_programs
 from wrapperir.frontend.inductor.session import Session
 from wrapperir.frontend.inductor.storage_offsets import offsets_from_the_storage
+from wrapperir.frontend.inductor.vector_sets import keep_vector_sets, recall_vector_sets
 from wrapperir.frontend.inductor.wrapper import CaptureFactory
 
 if TYPE_CHECKING:
@@ -41,17 +42,10 @@ CompileLowered: TypeAlias = Callable[
 It is given whether the program is a backward, and a function to show emitted code to.
 """
 
-FUNCTORCH: dict[str, Any] = {
-    # Programs are made anew each time.
-    "enable_autograd_cache": False,
-}
-
 # Inductor's registry is one for the process: one capture at a time.
 _LOCK = threading.RLock()
 
 _CONFIG: dict[str, Any] = {
-    # A program is made anew each time; Inductor's caches hold its own output code.
-    "fx_graph_cache": False,
     # Reuse, pools, partitions and graphs that are ours to make, as passes or not at all.
     "allow_buffer_reuse": False,
     "memory_planning": False,
@@ -65,17 +59,18 @@ _CONFIG: dict[str, Any] = {
 
 
 @contextlib.contextmanager
-def own_settings() -> Generator[None]:
+def own_settings(cache_key: str | None = None) -> Generator[None]:
     """Turn off what passes or emitters do instead of Inductor, and copies that pad rows.
 
     ``compile_fx`` reads some of these before it hands a graph on for compilation.
+    ``cache_key`` is the key of :func:`~.program_cache.cached_by`.
     """
-    with config.patch(_CONFIG), padding_where_needed():
+    with config.patch(_CONFIG), cached_by(cache_key), padding_where_needed():
         yield
 
 
 @contextlib.contextmanager
-def capturing(session: Session) -> Generator[None]:
+def capturing(session: Session, cache_key: str | None = None) -> Generator[None]:
     """Have Inductor, in this thread, generate for ``session``.
 
     The registry and the configuration are as before when the context is left, also by
@@ -97,7 +92,8 @@ def capturing(session: Session) -> Generator[None]:
                 )
             # Alignment is asserted by lines, which the session makes.
             asserts = config.patch("alignment_asserts", False)
-            with own_settings(), asserts, triton_for_cpu(), offsets_from_the_storage():
+            settings = own_settings(cache_key)
+            with settings, asserts, triton_for_cpu(), offsets_from_the_storage():
                 yield
         finally:
             for device, codegen in stock.items():
@@ -108,17 +104,25 @@ def compile_graph(
     graph: torch.fx.GraphModule,
     example_inputs: Sequence[Any],
     compile: CompileLowered,
+    cache_key: str | None = None,
 ) -> Callable[..., Any]:
     """Compile a graph that Dynamo traced; return the callable that replaces it.
 
     ``compile`` turns each program into a callable.  A training graph gives a forward and a
-    backward program, the backward maybe not before it first runs.
+    backward program, the backward maybe not before it first runs.  PyTorch keeps what they
+    compile to, if ``cache_key`` is the key of what ``compile`` does; later calls, of other
+    processes too, then load it.
 
     Raises:
         DiagnosticError: the graph has something that a program cannot express, or
             ``compile`` raised it.
     """
-    return _compile(graph, example_inputs, functools.partial(compile_inner, compile), {})
+    key = cache_key if can_keep_programs() else None
+    inner = functools.partial(compile_inner, compile, cache_key=key)
+    recall_vector_sets()
+    compiled = _compile(graph, example_inputs, inner, {}, key)
+    keep_vector_sets()
+    return compiled
 
 
 def _compile(
@@ -126,9 +130,10 @@ def _compile(
     inputs: Sequence[Any],
     inner: Callable[..., Any],
     settings: dict[str, Any],
+    cache_key: str | None = None,
 ) -> Callable[..., Any]:
     densify_masks(graph)
-    with functorch_config.patch(FUNCTORCH), own_settings(), config.patch(settings):
+    with own_settings(cache_key), config.patch(settings):
         compiled: Any = compile_fx(
             graph, list(inputs), inner_compile=inner, decompositions=decompositions()
         )
@@ -136,19 +141,29 @@ def _compile(
     return function
 
 
-def compile_inner(compile: CompileLowered, *args: Any, **kwargs: Any) -> Any:
+def compile_inner(
+    compile: CompileLowered, *args: Any, cache_key: str | None = None, **kwargs: Any
+) -> Any:
     """Compile one traced graph, in the scope that captures it; ``compile`` as above."""
     # A backward graph may come here when the forward has long returned, so each graph
     # enters the scope by itself.
     backward = bool(kwargs.get("is_backward"))
     shorten_attention(args[0].graph)
+    asserts = config.alignment_asserts
     session = Session(
-        lambda lowered, show: compile(lowered, backward, show), config.alignment_asserts
+        lambda lowered, show: compile(lowered, backward, show),
+        asserts,
+        is_kept=cache_key is not None,
     )
     with contextlib.ExitStack() as stack:
         if backward:
             session.donated = stack.enter_context(donated_inputs(args[1]))
-        stack.enter_context(capturing(session))
+        if cache_key is not None:
+            if "get_decomp_fn" in kwargs:
+                kwargs["get_decomp_fn"] = decompositions  # PyTorch's digests need a name
+            donated = None if session.donated is None else sorted(session.donated)
+            cache_key = f"{cache_key} {asserts} {donated}"
+        stack.enter_context(capturing(session, cache_key))
         stack.enter_context(_diagnostics_unwrapped())
         compiled: Any = compile_fx_inner(*args, **kwargs)
         if session.shown is not None and compiled._fx_graph_cache_key is None:

@@ -33,12 +33,15 @@ def _metadata() -> Any:
     return None if context is None else context.fw_metadata
 
 
-def keep_apart(program: wir.Program) -> None:
-    """Donate no tensor that a forward program saves as a part of another's elements."""
+def keep_apart(program: wir.Program) -> Sequence[int]:
+    """Donate no tensor that a forward program saves as a part of another's elements.
+
+    Return the positions of these among the inputs of the backward.
+    """
     metadata = _metadata()
     donated = _donated(metadata)
     if not donated:
-        return
+        return ()
     skipped = metadata.num_symints_saved_for_bw
     first = metadata.tensors_saved_for_backwards_slice.start - skipped
     found = find_storages(
@@ -59,7 +62,15 @@ def keep_apart(program: wir.Program) -> None:
         for (left, type), (right, other) in combinations(held_in_one, 2):
             if _share_bytes(type, other):
                 shared |= {left, right}
-    donated[:] = [i for i in donated if first + i not in shared]
+    kept = [i for i in donated if first + i in shared]
+    donate_less(kept)
+    return kept
+
+
+def donate_less(positions: Sequence[int]) -> None:
+    """Do not donate the inputs of the backward at these positions."""
+    donated = _donated(_metadata())
+    donated[:] = [i for i in donated if i not in positions]
 
 
 def _share_bytes(left: wir.ValueType | None, right: wir.ValueType | None) -> bool:

@@ -20,7 +20,7 @@ from wrapperir.diagnostics import Code
 from wrapperir.frontend import Lowered
 from wrapperir.frontend.inductor import versions
 from wrapperir.frontend.inductor.attention import densify_masks
-from wrapperir.frontend.inductor.capture import FUNCTORCH, compile_inner, own_settings
+from wrapperir.frontend.inductor.capture import compile_inner, own_settings
 from wrapperir.frontend.inductor.decompositions import decompositions
 from wrapperir.frontend.inductor.signature import plain_graph
 from wrapperir.ir import AssertScalarLine, symbols_in
@@ -82,7 +82,7 @@ def _fake_mode(graph: torch.fx.GraphModule) -> FakeTensorMode:
 @contextlib.contextmanager
 def _inference(mode: FakeTensorMode) -> Generator[None]:
     """Enter the contexts in which ``compile_fx`` compiles an exported graph."""
-    settings = functorch_config.patch({**FUNCTORCH, "unlift_effect_tokens": True})
+    settings = functorch_config.patch(unlift_effect_tokens=True)
     with contextlib.ExitStack() as stack:
         for scope in (
             settings,

@@ -9,12 +9,14 @@ import torch
 from attrs import define, field
 from torch._inductor import config
 from torch._inductor.codegen.common import FileBackedGraphModule
+from torch._inductor.virtualized import V
 
 from wrapperir.frontend import Lowered
 from wrapperir.frontend.inductor import build
 from wrapperir.frontend.inductor.donation import keep_apart, retaining
 from wrapperir.frontend.inductor.multi_kernels import MultiKernels
 from wrapperir.frontend.inductor.output_code import ShownCode, show_output_code
+from wrapperir.frontend.inductor.program_cache import keep_program
 from wrapperir.frontend.provenance import NodeProvenance
 from wrapperir.ir import Access, DefinitionLine, Program
 
@@ -74,6 +76,8 @@ class Session:
 
     compile: "Callable[[Lowered, Callable[[OutputCode], None]], Loaded]"
     alignment_asserts: bool
+    is_kept: bool = False
+    """Whether PyTorch may keep what it compiles of the graph."""
     donated: frozenset[int] | None = None
     """Positions of the inputs that a backward is given for good; ``None`` in a forward."""
     definitions: dict[str, DefinitionLine] = field(factory=dict[str, DefinitionLine])
@@ -91,8 +95,10 @@ class Session:
     multi_kernels: MultiKernels = field(factory=MultiKernels)
     """The multi-kernels of the graph and its subgraphs."""
     facts: NodeProvenance = field(factory=NodeProvenance)
-    shown: ShownCode | None = None
+    code: "OutputCode | None" = None
     """The emitted code, once there is some."""
+    shown: ShownCode | None = None
+    """The emitted code as PyTorch's debugging tools were given it."""
     temporaries: int = 0
 
     def temporary(self, prefix: str) -> str:
@@ -104,12 +110,20 @@ class Session:
         """Build the program of the outermost graph and compile it."""
         lowered = build.build_program(wrapper)
         program = lowered.program
-        if self.donated is None:
-            keep_apart(program)
+        not_donated = keep_apart(program) if self.donated is None else ()
         loaded = self.compile(lowered, self._show)
         donated = [i for i, given in enumerate(program.inputs) if given.donated]
+        if self.is_kept and self.code is not None:
+            keep_program(
+                V.graph,
+                self.code,
+                self.constants,
+                donated=donated,
+                not_donated=not_donated,
+            )
         loaded = retaining(loaded, donated) if donated else loaded
         return CapturedModule(program, loaded, self.shown)
 
     def _show(self, code: "OutputCode") -> None:
+        self.code = code
         self.shown = show_output_code(code)

@@ -314,10 +314,9 @@ class CaptureFactory:
     Other threads that compile meanwhile get the class that was registered before.
     """
 
-    supports_caching = False
-
     def __init__(self, session: "Session", stock: Any, thread: int) -> None:
         """Remember the session, the class it replaces and the thread it serves."""
+        self.supports_caching = session.is_kept
         self._session = session
         self._stock = stock
         self._thread = thread

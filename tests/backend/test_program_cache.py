@@ -1,0 +1,408 @@
+"""Compiled programs that PyTorch keeps, and that later compilations load."""
+
+import logging
+import os
+import subprocess
+import sys
+import textwrap
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from attrs import evolve
+from torch._dynamo.utils import counters
+from torch._inductor import config
+from torch._inductor.utils import run_and_get_code
+
+from wrapperir.diagnostics import Code
+from wrapperir.emit import compilation_key
+from wrapperir.frontend.inductor import donation, program_cache
+from wrapperir.frontend.inductor.program_cache import SETTING, KeptProgram, format_module
+from wrapperir.frontend.inductor.session import Session
+from wrapperir_python.emitter import PythonEmitter
+
+EMITTERS = ("python", "cpp", "fx")
+LAYER = torch.nn.Linear(8, 8)
+
+
+def function(x: torch.Tensor) -> torch.Tensor:
+    result: torch.Tensor = LAYER(x).sin()
+    return result
+
+
+def products(x: torch.Tensor) -> torch.Tensor:
+    """Return a result that takes no kernel."""
+    return x @ x @ x
+
+
+class Calls:
+    """What happened in a compilation: programs built, graphs loaded."""
+
+    def __init__(self) -> None:
+        self.built = 0
+
+    @property
+    def loaded(self) -> int:
+        return counters["inductor"]["fxgraph_cache_hit"]
+
+
+@pytest.fixture(autouse=True)
+def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[Calls]:
+    """Keep programs, in entries of this test alone; count those that are built."""
+    monkeypatch.delenv(SETTING)
+    made = Calls()
+    finish = Session.finish
+
+    def counted(self: Session, wrapper: Any) -> Any:
+        made.built += 1
+        return finish(self, wrapper)
+
+    monkeypatch.setattr(Session, "finish", counted)
+    compiler_config: Any = torch.compiler.config
+    with compiler_config.patch(cache_key_tag=uuid.uuid4().hex):
+        torch._dynamo.reset()
+        counters.clear()
+        yield made
+        torch._dynamo.reset()
+
+
+def compiled_anew(
+    called: Callable[..., Any] = function, *, dynamic: bool | None = None, **options: Any
+) -> Any:
+    """Return a compiled function as a new process would compile it."""
+    torch._dynamo.reset()
+    counters.clear()
+    return torch.compile(called, backend="wrapperir", dynamic=dynamic, options=options)
+
+
+@pytest.mark.parametrize("emitter", EMITTERS)
+def test_a_program_is_built_once(emitter: str, calls: Calls) -> None:
+    x = torch.randn(4, 8)
+    with torch.no_grad():
+        first = compiled_anew(emitter=emitter)(x)
+        assert (calls.built, calls.loaded) == (1, 0)
+        second = compiled_anew(emitter=emitter)(x)
+    assert (calls.built, calls.loaded) == (1, 1)
+    assert torch.equal(first, second)
+    torch.testing.assert_close(second, function(x))
+    assert counters["aot_autograd"]["autograd_cache_hit"] == 1
+
+
+@pytest.mark.parametrize("emitter", EMITTERS)
+def test_training_loads_both_programs(emitter: str, calls: Calls) -> None:
+    x = torch.randn(4, 8)
+    gradients = []
+    for _ in range(2):
+        LAYER.zero_grad()
+        loss: Any = compiled_anew(emitter=emitter)(x).sum()
+        loss.backward()
+        assert LAYER.weight.grad is not None
+        gradients.append(LAYER.weight.grad)
+    assert (calls.built, calls.loaded) == (2, 2)
+    assert torch.equal(*gradients)
+
+
+def test_a_backward_that_was_loaded_may_run_twice(calls: Calls) -> None:
+    x = torch.randn(4, 8)
+    compiled_anew()(x).sum().backward()
+    loss: Any = compiled_anew()(x).sum()
+    LAYER.zero_grad()
+    loss.backward(retain_graph=True)
+    assert LAYER.weight.grad is not None
+    once = LAYER.weight.grad.clone()
+    loss.backward()
+    torch.testing.assert_close(LAYER.weight.grad, 2 * once)
+    assert calls.built == 2
+
+
+def test_a_forward_is_loaded_without_a_backward(calls: Calls) -> None:
+    x = torch.randn(4, 8)
+    compiled_anew()(x)  # the backward is never compiled
+    assert calls.built == 1
+    LAYER.zero_grad()
+    compiled_anew()(x).sum().backward()
+    assert (calls.built, calls.loaded) == (2, 1)
+    assert LAYER.weight.grad is not None
+    loaded = LAYER.weight.grad.clone()
+    LAYER.zero_grad()
+    expected: Any = function(x).sum()
+    expected.backward()
+    torch.testing.assert_close(LAYER.weight.grad, loaded)
+
+
+def test_a_loaded_forward_donates_no_more_than_a_built_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    donated = [2, 3, 5]
+
+    class Metadata:
+        bw_donated_idxs = donated
+
+    monkeypatch.setattr(donation, "_metadata", Metadata)
+    monkeypatch.setattr(program_cache, "load_stored", lambda *_: None)
+    evolve(EMPTY, not_donated=(3, 5)).load({})
+    assert donated == [2]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"passes": ()}, {"emitter": "fx"}, {"check_memory": True}, {"graphs": True}],
+    ids=str,
+)
+def test_other_options_are_other_programs(changed: dict[str, Any], calls: Calls) -> None:
+    x = torch.randn(4, 4)
+    with torch.no_grad():
+        compiled_anew(products)(x)
+        result = compiled_anew(products, **changed)(x)
+    torch.testing.assert_close(result, products(x))
+    assert calls.built == 2
+
+
+def test_other_sources_are_other_programs(
+    calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = torch.randn(4, 4)
+    digest = compilation_key._package_digest
+    for package in ("none", "wrapperir", "wrapperir_python"):
+        changed = {package: "changed"}
+        monkeypatch.setattr(
+            compilation_key,
+            "_package_digest",
+            lambda name, changed=changed: changed.get(name) or digest(name),
+        )
+        compiled_anew(products)(x)
+    assert calls.built == 3
+
+
+def test_other_facts_of_an_emitter_are_other_programs(
+    calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = torch.randn(4, 4)
+    for facts in ("", "compiler 2", "compiler 2", None, None):
+        monkeypatch.setattr(PythonEmitter, "cache_facts", lambda _, facts=facts: facts)
+        compiled_anew(products)(x)
+    assert calls.built == 4
+
+
+def test_other_settings_of_inductor_are_other_programs(calls: Calls) -> None:
+    x = torch.randn(4, 4)
+    for settings in ({}, {"size_asserts": False}, {"alignment_asserts": False}):
+        with config.patch(settings):
+            compiled_anew(products)(x)
+    assert calls.built == 3
+
+
+def test_objects_and_dumped_programs_are_not_kept(calls: Calls, tmp_path: Path) -> None:
+    x = torch.randn(4, 4)
+    for _ in range(2):
+        compiled_anew(products, emitter=PythonEmitter())(x)
+        compiled_anew(products, dump_dir=tmp_path)(x)
+    assert calls.built == 4
+
+
+@pytest.mark.parametrize(
+    "turned_off",
+    [
+        lambda: config.patch(fx_graph_cache=False),
+        lambda: config.patch(force_disable_caches=True),
+    ],
+)
+def test_settings_of_pytorch_turn_it_off(turned_off: Any, calls: Calls) -> None:
+    x = torch.randn(4, 4)
+    with turned_off():
+        for _ in range(2):
+            compiled_anew(products)(x)
+    assert calls.built == 2
+
+
+def test_sizes_outside_of_what_was_known_are_compiled_anew(calls: Calls) -> None:
+    def doubled(x: torch.Tensor) -> torch.Tensor:
+        return x @ x.t()
+
+    def run(rows: int, **bounds: int) -> None:
+        x = torch.randn(rows, 4)
+        torch._dynamo.mark_dynamic(x, 0, **bounds)
+        torch.testing.assert_close(compiled_anew(doubled)(x), doubled(x))
+
+    run(8, min=4, max=16)
+    run(8, min=4, max=16)
+    assert calls.built == 1
+    run(9, min=4, max=16)
+    built = calls.built
+    run(64)
+    assert calls.built == built + 1
+
+
+def test_a_loaded_program_has_its_guards(calls: Calls) -> None:
+    def padded(x: torch.Tensor) -> torch.Tensor:
+        return torch.cat([x, x]).view(-1, 4) @ torch.ones(4, 4)
+
+    built = []
+    for _ in range(2):
+        called = compiled_anew(padded, dynamic=True)
+        for rows in (4, 6, 1):
+            x = torch.randn(rows, 4)
+            torch.testing.assert_close(called(x), padded(x))
+        built.append(calls.built)
+    assert built[0] == built[1] > 1  # of one row, and of more
+    assert calls.loaded == built[0]
+
+
+def test_constants_of_subgraphs_are_kept(calls: Calls) -> None:
+    @torch.compiler.nested_compile_region
+    def scaled(x: torch.Tensor) -> torch.Tensor:
+        return x @ torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+
+    def both(x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = scaled(scaled(x)) @ torch.tensor([[5.0, 6.0], [7.0, 8.0]])
+        return result
+
+    x = torch.randn(2, 2)
+    for _ in range(2):
+        torch.testing.assert_close(compiled_anew(both)(x), both(x))
+    assert (calls.built, calls.loaded) == (1, 1)
+
+
+def test_branches_are_compiled_anew_as_with_inductor(calls: Calls) -> None:
+    def chosen(x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = torch.cond(
+            x.sum() > 0, lambda x: x @ x, lambda x: x @ x.t(), (x,)
+        )
+        return result
+
+    for x in (torch.ones(2, 2), -torch.ones(2, 2)):
+        torch.testing.assert_close(compiled_anew(chosen)(x), chosen(x))
+    assert calls.built == 2
+
+
+def test_the_code_of_a_loaded_program_is_shown(calls: Calls) -> None:
+    x = torch.randn(4, 8)
+    with torch.no_grad():
+        (code,) = run_and_get_code(compiled_anew(), x)[1]
+        (loaded,) = run_and_get_code(compiled_anew(), x)[1]
+    assert calls.built == 1
+    assert "program @main" in loaded
+    shown = [line for line in code.splitlines() if "'''" not in line]
+    assert all(line in loaded for line in shown)
+
+
+def test_a_program_that_does_not_load_is_built_anew(
+    calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = torch.randn(4, 4)
+    compiled_anew(products)(x)
+
+    def failing(*_: object) -> None:
+        raise Code.INVALID_ARTIFACT.error("on purpose")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(program_cache, "load_stored", failing)
+        torch.testing.assert_close(compiled_anew(products)(x), products(x))
+    assert calls.built == 2
+
+
+def test_a_directory_that_others_can_write_to_is_not_used(
+    calls: Calls,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    tmp_path.chmod(0o777)
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    x = torch.randn(4, 4)
+    with caplog.at_level(logging.WARNING, "wrapperir.cache"):
+        for _ in range(2):
+            compiled_anew(products)(x)
+    assert calls.built == 2
+    assert "can be written by other users" in caplog.text
+    assert not (tmp_path / "fxgraph").exists()
+    assert not (tmp_path / "aotautograd").exists()
+
+
+def test_cache_artifacts_carry_programs(
+    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = torch.randn(4, 4)
+    torch.compiler._cache.CacheArtifactManager.clear()
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir(mode=0o700)
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "first"))
+    compiled_anew(products)(x)
+    saved = torch.compiler.save_cache_artifacts()
+    assert saved is not None
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "second"))
+    assert torch.compiler.load_cache_artifacts(saved[0]) is not None
+    torch.testing.assert_close(compiled_anew(products)(x), products(x))
+    assert calls.built == 1
+
+
+EMPTY = KeptProgram(
+    program="",
+    emitter="python",
+    entry="program.py",
+    files={"program.py": ""},
+    metadata={},
+    constants=(),
+    donated=(),
+    not_donated=(),
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def call(args):\n    return 'a\\n'\n",
+        '"""text"""\n',
+        "\"\"\"text\"\"\" and '''more'''\n",
+        "ends in a quote'",
+        "ends in a backslash\\",
+        "returns\r\nand\rzeros\0\n",
+        "wörter \u2028 \ud800\n",
+        "",
+    ],
+)
+def test_a_module_says_exactly_what_is_kept(text: str) -> None:
+    kept = evolve(
+        EMPTY,
+        program=text,
+        files={"program.py": text, "kernels/a.bin": text.encode("utf-8", "replace")},
+        metadata={"key": text},
+        constants=("a", "b"),
+        donated=(1,),
+        not_donated=(2,),
+    )
+    variables: dict[str, Any] = {}
+    source = format_module(kept).encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    exec(compile(source, "kept", "exec"), variables)
+    assert variables["_wrapperir_program"] == kept
+
+
+def test_another_process_loads_what_one_compiled(tmp_path: Path) -> None:
+    script = textwrap.dedent(
+        """
+        import torch
+        from torch._dynamo.utils import counters
+
+        def function(x):
+            return x @ x
+
+        x = torch.ones(3, 3)
+        assert torch.equal(torch.compile(function, backend="wrapperir")(x), function(x))
+        print(counters["aot_autograd"]["autograd_cache_hit"])
+        """
+    )
+    hits = []
+    for seed in ("1", "2"):
+        places = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache"), SETTING: ""}
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, **places, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        hits.append(done.stdout.strip())
+    assert hits == ["0", "1"]
