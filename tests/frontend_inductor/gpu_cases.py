@@ -78,9 +78,9 @@ def eight_bits(*size: int) -> Any:
 
 TEMPLATES = {
     "max_autotune": True,
-    "benchmark_epilogue_fusion": False,
-    "max_autotune_gemm_backends": "ATEN,TRITON",
-    "max_autotune_conv_backends": "ATEN,TRITON",
+    "max_autotune_gemm_backends": "TRITON",
+    "max_autotune_conv_backends": "TRITON",
+    "test_configs.max_mm_configs": 2,
 }
 TMA = {
     **TEMPLATES,
@@ -98,8 +98,11 @@ ROWS = ((0, 0),)
 CASES: dict[str, Case] = {
     "mm, epilogue": Case(lambda x, y: torch.relu(x @ y), MM, TEMPLATES),
     "mm, prologue": Case(
-        lambda x, y: (x.to(HALF) @ y) + 1,
-        lambda: (random(64, 128), random(128, 64, dtype=HALF)),
+        lambda y, x: (x @ y.to(HALF)) + 1,
+        lambda: (
+            torch.randint(-8, 8, (128, 64), dtype=torch.int8, device=DEVICE),
+            random(64, 128, dtype=HALF),
+        ),
         {**TEMPLATES, "prologue_fusion": True},
     ),
     "mm, dynamic": Case(lambda x, y: torch.relu(x @ y), MM, TEMPLATES, ROWS),
@@ -110,7 +113,15 @@ CASES: dict[str, Case] = {
         TEMPLATES,
     ),
     "mm, hints": Case(
-        lambda x, y: x @ y, MM, {**TEMPLATES, "multi_kernel_hints": [64, 256]}, ROWS
+        lambda x, y: x @ y,
+        MM,
+        {
+            **TEMPLATES,
+            "benchmark_epilogue_fusion": False,
+            "max_autotune_gemm_backends": "ATEN,TRITON",
+            "multi_kernel_hints": [64, 256],
+        },
+        ROWS,
     ),
     "mm, decomposed": Case(
         lambda x, y: (x @ y).relu(),

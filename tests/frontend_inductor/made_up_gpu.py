@@ -3,7 +3,8 @@
 ``python -m tests.frontend_inductor.made_up_gpu LIBRARY`` reads one name of a case from each
 line, and answers with a line of JSON: the captured programs, or the error.  The library is
 that of ``made_up_gpu.cpp``; it is loaded before PyTorch.  Tensors are fake, the properties
-of the device are an H100's, and autotuning picks the first Triton template.
+of the device are an H100's, autotuning picks the first Triton template, and all kernels
+are equally fast.
 """
 
 import contextlib
@@ -53,7 +54,9 @@ def made_up_gpu() -> Generator[None]:
     import torch
     from torch._dynamo import device_interface
     from torch._inductor import config
+    from torch._inductor.codegen.triton import TritonScheduling
     from torch._inductor.fx_passes import joint_graph
+    from torch._inductor.scheduler import Scheduler
     from torch._inductor.select_algorithm import AlgorithmSelectorCache, ExternKernelCaller
     from torch._subclasses.fake_tensor import FakeTensorMode
     from triton.backends.compiler import GPUTarget
@@ -64,6 +67,11 @@ def made_up_gpu() -> Generator[None]:
             choice: 9.0 if isinstance(choice, ExternKernelCaller) else 1 + place / 1000
             for place, choice in enumerate(args[6])
         }
+
+    def compile_kernel(scheduler: Any, nodes: Any, hint_override: int | None = None) -> Any:
+        options = {"benchmark_kernel": True, "hint_override": hint_override}
+        assert scheduler.generate_kernel_code_from_nodes(nodes, **options)
+        return None, SimpleNamespace(triton_=SimpleNamespace(precompile=lambda: None))
 
     def properties(device: Any = None) -> Any:
         return _PROPERTIES
@@ -88,6 +96,9 @@ def made_up_gpu() -> Generator[None]:
         # Its patterns are traced with tensors that are not fake.
         (joint_graph, "lazy_init", lambda *_: None),
         (AlgorithmSelectorCache, "do_autotuning", timings),
+        (Scheduler, "compile_kernel", compile_kernel),
+        (Scheduler, "benchmark_fused_nodes", lambda *_: (1.0, "")),
+        (TritonScheduling, "benchmark_codegened_module", lambda *_: (1.0, "")),
     ]
     active = driver._active
     stand_in: Any = SimpleNamespace(
@@ -102,7 +113,7 @@ def made_up_gpu() -> Generator[None]:
         with contextlib.ExitStack() as stack:
             for owner, name, value in replaced:
                 stack.enter_context(patch.object(owner, name, value))
-            # Constants are computed for real; fusions would be timed.
+            # Constants are computed for real.
             settings = {"joint_graph_constant_folding": False}
             stack.enter_context(config.patch(settings))
             stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))

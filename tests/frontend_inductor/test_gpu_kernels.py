@@ -158,7 +158,7 @@ def test_captured_programs_compute_what_eager_does(
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("mm, prologue", "triton_tem_"),
+        ("mm, prologue", "triton_tem_fused__to_copy_add_mm_0"),
         ("tma mm", "make_tensor_descriptor("),
         ("grouped mm", "triton_tem_"),
         ("convolution", "triton_tem_"),
