@@ -15,8 +15,8 @@ from tests.cpp_emitter.gpu_requests import FakeGpu, driver_environment
 @pytest.fixture(scope="session")
 def fake_environment(run_cache: Path) -> dict[str, str]:
     """Return the environment of processes with a driver that is made up."""
-    if torch.cuda.is_available():
-        pytest.skip("a real driver is there")
+    if torch.version.cuda:
+        pytest.skip("PyTorch with CUDA calls a real driver")
     if platform.machine() != "x86_64":
         pytest.skip("the made-up operators are of x86-64")
     return driver_environment(run_cache)

@@ -44,8 +44,8 @@ Capture = Callable[[str], list[Program]]
 @pytest.fixture(scope="module")
 def captured(tmp_path_factory: pytest.TempPathFactory) -> Generator[Capture]:
     """Return what captures a case, in a process with a GPU that is made up."""
-    if torch.cuda.is_available():
-        pytest.skip("a real GPU is there")
+    if torch.version.cuda:
+        pytest.skip("PyTorch with CUDA has devices of its own")
     if platform.system() != "Linux":
         pytest.skip("the libraries of PyTorch are named as on Linux")
     library = tmp_path_factory.mktemp("gpu") / "gpu.so"

@@ -3,7 +3,7 @@
 import copy
 import io
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from torch.fx import GraphModule
 
 from tests.fx_emitter.running import built, copied, lines_of
 from tests.python_emitter.running import assert_same
+from tests.torch_release import BEFORE_2_13
 from wrapperir.emit import Value
 
 
@@ -307,14 +308,40 @@ def test_a_copy_has_memory_of_its_own() -> None:
         assert other()[0].tolist() == [2, 2]
 
 
-@pytest.mark.parametrize("strict", [False, True])
-@pytest.mark.parametrize("name", [name for name in PROGRAMS if name != "kept"])
+NO_MINIMUM = pytest.mark.xfail(
+    BEFORE_2_13, reason="Dynamo of torch 2.11 does not trace sym_min", strict=True
+)
+NO_NARROW_VIEWS = pytest.mark.xfail(
+    BEFORE_2_13,
+    reason="Inductor of torch 2.11 gets views as another type wrong",
+    strict=True,
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "strict"),
+    [
+        pytest.param(name, strict, marks=NO_MINIMUM if strict and name == "dynamic" else ())
+        for name in PROGRAMS
+        if name != "kept"
+        for strict in (False, True)
+    ],
+)
 def test_what_was_exported_runs(name: str, strict: bool) -> None:
     check(name, lambda module, inputs: exported(module, inputs, strict=strict))
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor", "wrapperir"])
-@pytest.mark.parametrize("name", COMPILABLE)
+def _compilations() -> Iterator[Any]:
+    for name in COMPILABLE:
+        for backend in ("eager", "aot_eager", "inductor", "wrapperir"):
+            is_lowered = backend in ("inductor", "wrapperir")
+            is_viewed = name in ("pools", "mixed pool", "reuses")
+            marks: Any = NO_NARROW_VIEWS if is_lowered and is_viewed else ()
+            marks = NO_MINIMUM if name == "dynamic" else marks
+            yield pytest.param(name, backend, marks=marks)
+
+
+@pytest.mark.parametrize(("name", "backend"), _compilations())
 def test_what_was_compiled_again_runs(name: str, backend: str) -> None:
     check(name, lambda module, _: compiled(module, backend))
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -9,6 +10,7 @@ from torch.fx import GraphModule
 
 from tests.draws import draws
 from tests.fx_emitter.running import lines_of, without_dead_code
+from tests.torch_release import BEFORE_2_13
 from wrapperir.ir import Language, Program
 from wrapperir.ir.blocks import blocks_of, walk_lines
 from wrapperir.passes import MEMORY_PASSES, PASSES
@@ -42,6 +44,9 @@ def test_graphs_with_triton_kernels_run_as_interpreted(program: Program, seed: i
     check(program, seed)
 
 
+@pytest.mark.skipif(
+    BEFORE_2_13, reason="FX of torch 2.11 takes launches of Triton kernels for unused"
+)
 @slow
 @given(programs(languages=TRITON, max_steps=40), SEEDS)
 def test_graphs_without_dead_code_run_as_interpreted(program: Program, seed: int) -> None:

@@ -35,8 +35,8 @@ class FakeProcess:
 @contextmanager
 def fake_process(module: str, run_cache: Path) -> Generator[FakeProcess]:
     """Start a module of this package with the driver."""
-    if torch.cuda.is_available():
-        pytest.skip("a real driver is there")
+    if torch.version.cuda:
+        pytest.skip("PyTorch with CUDA calls a real driver")
     if platform.machine() != "x86_64":
         pytest.skip("the made-up operators are of x86-64")
     with subprocess.Popen(

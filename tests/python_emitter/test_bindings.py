@@ -13,6 +13,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tests.torch_release import BEFORE_2_13
 from wrapperir_python.emitted.bindings import find
 
 aten = torch.ops.aten
@@ -27,7 +28,8 @@ FOUND: list[tuple[Any, int, Sequence[str], object]] = [
         (aten.convolution.default, 9, (), torch.convolution),
         (aten.convolution.default, 2, ("stride", "padding", "dilation", "transposed",
           "output_padding", "groups", "bias"), torch.convolution),
-        (aten.sum.dim_IntList, 2, (), torch.sum),
+        # Another overload of torch 2.11 takes these arguments too.
+        (aten.sum.dim_IntList, 2, (), None if BEFORE_2_13 else torch.sum),
         (aten.acos.default, 1, (), torch.acos),  # others are for numbers
         (aten.avg_pool2d.default, 3, (), C._nn.avg_pool2d),
         (aten.linalg_inv_ex.default, 1, (), C._linalg.linalg_inv_ex),
@@ -39,7 +41,7 @@ FOUND: list[tuple[Any, int, Sequence[str], object]] = [
     (aten.sort.Tensor, 1, ("reverse",), None),  # of TorchScript
     (aten.sparse_coo_tensor.indices, 2, ("dtype", "layout"), None),
     (aten.relu.out, 1, ("out",), None),  # generated, without a binding
-        (aten.sum.IntList_out, 2, ("out",), torch.sum),
+        (aten.sum.IntList_out, 2, ("out",), None if BEFORE_2_13 else torch.sum),
         (aten.full.default, 2, (), None),  # heeds the default device
         (aten.convolution_backward.default, 11, (), None),
         (torch.ops.prims.sin.default, 1, (), None),
