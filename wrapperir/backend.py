@@ -76,9 +76,10 @@ def cache_key(options: BackendOptions) -> str | None:
     Programs are not kept if they are dumped, if a function of the user's compiles the
     emitted graph, or if the emitter is an object, which may have settings of its own.
     """
+    import torch
+
     from wrapperir.emit.compilation_key import compilation_key
     from wrapperir.emit.pipeline import find_emitter
-    from wrapperir.kernels import present_targets
 
     named = options.emitter
     other = options.dump_dir is not None or options.compile_graph is not None
@@ -92,7 +93,7 @@ def cache_key(options: BackendOptions) -> str | None:
         "passes": options.passes,
         "graphs": options.graphs,
         "check_memory": options.check_memory,
-        "targets": sorted(str(target) for target in present_targets()),
+        "tile_products": torch.cuda.is_available() and _can_tile_products(emitter),
     }
     return compilation_key(emitter, settings)
 

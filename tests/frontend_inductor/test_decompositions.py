@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from wrapperir.frontend.inductor import capture, lower_exported
+from wrapperir.frontend.inductor import capture
 from wrapperir.frontend.inductor import decompositions as module
+from wrapperir.frontend.inductor.exported import lower_exported
 from wrapperir.ir import ExternKernelLine
 
 aten = torch.ops.aten

@@ -9,7 +9,7 @@ import torch
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend import Lowered
 from wrapperir.frontend.export import lower_exported as lower_operators
-from wrapperir.frontend.inductor import lower_exported
+from wrapperir.frontend.inductor.exported import lower_exported
 from wrapperir.interp import interpret
 from wrapperir.text import format_program, parse_program
 from wrapperir.verify import verify

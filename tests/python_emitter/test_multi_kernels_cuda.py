@@ -9,7 +9,8 @@ from tests.python_emitter.stub_kernels import global_of, program_of, refuse_to_t
 from wrapperir.emit import Loaded
 from wrapperir.ir import Program
 from wrapperir.tuning.choice_cache import fresh_choice_cache
-from wrapperir_python.emitter import PythonEmitter, _with_configs_as_choices
+from wrapperir_python.emitter import PythonEmitter
+from wrapperir_python.program_text import _with_configs_as_choices
 
 on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 

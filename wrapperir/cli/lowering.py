@@ -78,7 +78,7 @@ def lower_target(text: str, frontend: str) -> Lowered:
         from wrapperir.frontend.export import lower_exported
 
         return lower_exported(exported)
-    from wrapperir.frontend.inductor import lower_exported as lower_fused
+    from wrapperir.frontend.inductor.exported import lower_exported as lower_fused
 
     lowered: Lowered = guarded(path, lower_fused, exported)
     return lowered

@@ -23,16 +23,14 @@ from wrapperir.frontend import Lowered
 from wrapperir.frontend.inductor.attention import densify_masks, shorten_attention
 from wrapperir.frontend.inductor.cpu_triton import triton_for_cpu
 from wrapperir.frontend.inductor.decompositions import decompositions
-from wrapperir.frontend.inductor.donation import donated_inputs
 from wrapperir.frontend.inductor.product_padding import padding_where_needed
 from wrapperir.frontend.inductor.program_cache import cached_by, can_keep_programs
-from wrapperir.frontend.inductor.session import Session
-from wrapperir.frontend.inductor.storage_offsets import offsets_from_the_storage
 from wrapperir.frontend.inductor.vector_sets import keep_vector_sets, recall_vector_sets
-from wrapperir.frontend.inductor.wrapper import CaptureFactory
 
+# Others are imported late: a graph that PyTorch's cache has needs none of them.
 if TYPE_CHECKING:
     from wrapperir.emit import Loaded, OutputCode
+    from wrapperir.frontend.inductor.session import Session
 
 CompileLowered: TypeAlias = Callable[
     [Lowered, bool, "Callable[[OutputCode], None]"], "Loaded"
@@ -70,13 +68,16 @@ def own_settings(cache_key: str | None = None) -> Generator[None]:
 
 
 @contextlib.contextmanager
-def capturing(session: Session, cache_key: str | None = None) -> Generator[None]:
+def capturing(session: "Session", cache_key: str | None = None) -> Generator[None]:
     """Have Inductor, in this thread, generate for ``session``.
 
     The registry and the configuration are as before when the context is left, also by
     an exception.  Other threads wait to enter; those that compile with Inductor itself
     meanwhile get its own wrapper.
     """
+    from wrapperir.frontend.inductor.storage_offsets import offsets_from_the_storage
+    from wrapperir.frontend.inductor.wrapper import CaptureFactory
+
     with _LOCK:
         common.init_backend_registration()
         stock = dict(common.device_codegens)
@@ -145,6 +146,9 @@ def compile_inner(
     compile: CompileLowered, *args: Any, cache_key: str | None = None, **kwargs: Any
 ) -> Any:
     """Compile one traced graph, in the scope that captures it; ``compile`` as above."""
+    from wrapperir.frontend.inductor.donation import donated_inputs
+    from wrapperir.frontend.inductor.session import Session
+
     # A backward graph may come here when the forward has long returned, so each graph
     # enters the scope by itself.
     backward = bool(kwargs.get("is_backward"))

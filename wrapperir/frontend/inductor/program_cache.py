@@ -26,8 +26,6 @@ from wrapperir.caching import CacheRefusedError, PrivateCache
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit import Artifact, OutputCode
 from wrapperir.emit.pipeline import find_emitter, load_stored
-from wrapperir.frontend.inductor.donation import donate_less, retaining
-from wrapperir.text import format_program
 
 if TYPE_CHECKING:
     from wrapperir.emit import Loaded
@@ -102,6 +100,10 @@ class KeptProgram:
             loaded = load_stored(artifact, emitter, constants)
         except (DiagnosticError, KeyError) as error:
             raise OSError(f"a program that was kept does not load: {error}") from error
+        if not self.donated and not self.not_donated:
+            return loaded
+        from wrapperir.frontend.inductor.donation import donate_less, retaining
+
         donate_less(self.not_donated)
         return retaining(loaded, self.donated) if self.donated else loaded
 
@@ -115,6 +117,8 @@ def keep_program(
     not_donated: Sequence[int],
 ) -> None:
     """Give a graph's compiled form, which PyTorch may keep, the module of its program."""
+    from wrapperir.text import format_program
+
     artifact = code.artifact
     kept = KeptProgram(
         program=format_program(code.program),
