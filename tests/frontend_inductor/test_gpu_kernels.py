@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from tests.frontend_inductor.captured import lines_of
 from tests.frontend_inductor.gpu_cases import CASES
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.frontend.inductor import wrapper
+from wrapperir.frontend.inductor.kernel_lines import lower_definition
 from wrapperir.interp import interpret
 from wrapperir.ir import (
     BufferParameter,
@@ -237,6 +239,16 @@ def test_a_template_whose_grid_is_a_python_function_is_refused() -> None:
         wrapper._template_meta("mm", ["buf0", "*my.grid(s0, meta0)"], {"x": "*fp32"})
     (diagnostic,) = caught.value.diagnostics
     assert "SymbolicGridFn" in (diagnostic.hint or "")
+
+
+def test_a_kernel_of_another_language_is_refused() -> None:
+    scope: Any = SimpleNamespace(session=SimpleNamespace(definitions={}))
+    body = "async_compile.cutlass(r'''int x;''', 'so')"
+    line = SimpleNamespace(kernel_name="k", kernel_body=body, cpp_definition=None)
+    with pytest.raises(DiagnosticError, match="WIR654: kernel k is neither") as caught:
+        lower_definition(scope, line, SimpleNamespace())  # type: ignore[arg-type]
+    (diagnostic,) = caught.value.diagnostics
+    assert "max_autotune_gemm_backends" in (diagnostic.hint or "")
 
 
 @pytest.mark.gpu

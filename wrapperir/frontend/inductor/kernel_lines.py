@@ -62,7 +62,8 @@ def lower_definition(
             definition = lower_triton_kernel(name, source, call, written)
         case _:
             raise Code.INDUCTOR_KERNEL.error(
-                f"kernel {name} is neither C++ nor Triton of Inductor's form"
+                f"kernel {name} is neither C++ nor Triton of Inductor's form",
+                hint="leave only ATEN and TRITON in max_autotune_gemm_backends",
             )
     scope.session.definitions[name] = definition
 

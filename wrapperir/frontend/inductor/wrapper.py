@@ -382,9 +382,13 @@ def _current_node() -> Any:
 
 
 def _text_refused(text: object, node: object) -> DiagnosticError:
+    hint = None
+    if "synchronize()" in str(text):
+        hint = "set CUDA_LAUNCH_BLOCKING=1 in place of triton.debug_sync_kernel"
     frame = sys._getframe(2)
     method = f"{frame.f_code.co_qualname} ({frame.f_code.co_filename.rsplit('/', 1)[-1]})"
     return Code.INDUCTOR_TEXT.error(
         f"Inductor writes text here, which has no form in a program: {str(text)!r}"
         f" from {method}, for {type(node).__name__}",
+        hint=hint,
     )
