@@ -4,6 +4,7 @@ import ctypes
 import gc
 import logging
 import os
+import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -11,6 +12,9 @@ import pytest
 from hypothesis import settings
 
 from tests.forked_processes import ProcessServer
+
+# A background job of a shell ignores Ctrl-C, and so would all its processes.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Nothing that is imported for the tests is garbage: it is not searched for any.
 gc.disable()

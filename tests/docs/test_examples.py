@@ -10,6 +10,7 @@ import pytest
 
 from tests.docs.examples import SYBIL, named_file, parse_commands
 from tests.forked_processes import ProcessServer
+from tests.torch_release import BEFORE_2_13
 from wrapperir.tuning.choice_cache import fresh_choice_cache
 
 ROOT = Path(__file__).parents[2]
@@ -38,6 +39,10 @@ def page_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
 def test_examples_work(
     page: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if BEFORE_2_13 and page.name == "getting-started.md":
+        pytest.xfail(
+            "torch.export of 2.11 does not record where a function's operators are"
+        )
     if "```console" in page.read_text():
         server: ProcessServer = request.getfixturevalue("process_server")
         path = f"{server.commands}:{Path(sys.executable).parent}:{os.environ['PATH']}"

@@ -227,7 +227,7 @@ def _ask(process: "subprocess.Popen[str]", directory: Path) -> str:
 
 
 def _end(worker: _Worker) -> str:
-    """Wait for a process to end; return the end of its error output, or what killed it."""
+    """Wait for a process to end; return what killed it, and the end of its error output."""
     for pipe in (worker.process.stdin, worker.process.stdout):
         if pipe is not None:
             with suppress(BrokenPipeError):
@@ -237,7 +237,9 @@ def _end(worker: _Worker) -> str:
         worker.errors.seek(0)
         text = worker.errors.read().decode(errors="replace")
     shown = "\n".join(text.strip().splitlines()[-3:])[-_SHOWN:]
-    return shown or f"it was {killed_by(-status)}" if status < 0 else shown
+    if status >= 0:
+        return shown
+    return f"it was {killed_by(-status)}" + (f"\n{shown}" if shown else "")
 
 
 WORKERS = Workers()
