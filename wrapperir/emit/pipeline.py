@@ -124,21 +124,26 @@ def emit_program(program: Program, emitter: Emitter) -> Artifact:
 
 
 def output_code(program: Program, artifact: Artifact, emitter: Emitter) -> OutputCode:
-    """Return the code of a program's artifact as one text, for people to read.
+    """Return a program and the code of its artifact, for people to read."""
+    suffix = PurePosixPath(emitter.shown_files(artifact)[0]).suffix
+    text = format_code(artifact, emitter)
+    return OutputCode(program=program, artifact=artifact, text=text, suffix=suffix)
+
+
+def format_code(artifact: Artifact, emitter: Emitter) -> str:
+    """Return the code of an artifact as one text.
 
     Further files follow the main one.  Beside Python they are strings in triple quotes, as
     Inductor writes kernels.
     """
     main, *others = emitter.shown_files(artifact)
-    suffix = PurePosixPath(main).suffix
     parts = [_shown(artifact, main)]
     for path in others:
-        if suffix == ".py":
+        if main.endswith(".py"):
             parts.append(f"# {path}\n'''\n{_shown(artifact, path)}'''\n")
         else:
             parts.append(f"// {path}\n{_shown(artifact, path)}")
-    text = "\n\n".join(parts)
-    return OutputCode(program=program, artifact=artifact, text=text, suffix=suffix)
+    return "\n\n".join(parts)
 
 
 def _shown(artifact: Artifact, path: str) -> str:

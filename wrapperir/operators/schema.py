@@ -84,6 +84,7 @@ class Kind(StrEnum):
     GENERATOR = "Generator"
     OPTIONAL = "Optional"
     LIST = "List"
+    ANY = "Any"
     OTHER = "other"
 
 

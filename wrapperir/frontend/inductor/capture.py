@@ -24,7 +24,11 @@ from wrapperir.frontend.inductor.attention import densify_masks, shorten_attenti
 from wrapperir.frontend.inductor.cpu_triton import triton_for_cpu
 from wrapperir.frontend.inductor.decompositions import decompositions
 from wrapperir.frontend.inductor.product_padding import padding_where_needed
-from wrapperir.frontend.inductor.program_cache import cached_by, can_keep_programs
+from wrapperir.frontend.inductor.program_cache import (
+    cached_by,
+    can_keep_programs,
+    showing_emitted_code,
+)
 from wrapperir.frontend.inductor.vector_sets import keep_vector_sets, recall_vector_sets
 
 # Others are imported late: a graph that PyTorch's cache has needs none of them.
@@ -134,7 +138,7 @@ def _compile(
     cache_key: str | None = None,
 ) -> Callable[..., Any]:
     densify_masks(graph)
-    with own_settings(cache_key), config.patch(settings):
+    with own_settings(cache_key), config.patch(settings), showing_emitted_code():
         compiled: Any = compile_fx(
             graph, list(inputs), inner_compile=inner, decompositions=decompositions()
         )

@@ -8,11 +8,13 @@ nothing is lowered, verified or emitted.  What decides how programs are compiled
 PyTorch's digests as their ``cache_key_tag``.
 """
 
+import ast
 import contextlib
 import logging
 import os
 from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import torch
 from attrs import frozen
@@ -25,7 +27,7 @@ from torch._inductor.runtime.cache_dir_utils import cache_dir
 from wrapperir.caching import CacheRefusedError, PrivateCache
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit import Artifact, OutputCode
-from wrapperir.emit.pipeline import find_emitter, load_stored
+from wrapperir.emit.pipeline import find_emitter, format_code, load_stored
 
 if TYPE_CHECKING:
     from wrapperir.emit import Loaded
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 SETTING = "WRAPPERIR_PROGRAM_CACHE"
 """The environment variable that, as ``0``, turns the cache of programs off."""
 
+_HEAD = '"""A program that wrapperir compiled: its text and the emitted files."""'
 _compiler_config: Any = torch.compiler.config
 _logger = logging.getLogger("wrapperir.cache")
 
@@ -87,17 +90,21 @@ class KeptProgram:
     donated: Sequence[int]
     not_donated: Sequence[int]
 
+    @property
+    def artifact(self) -> Artifact:
+        """The artifact of the emitted files."""
+        return Artifact(self.emitter, self.files, self.entry, self.metadata)
+
     def load(self, variables: Mapping[str, Any]) -> "Loaded":
         """Return the callable of the program; ``variables`` are the module's.
 
         Raises:
             OSError: it cannot be loaded; PyTorch then compiles the graph anew.
         """
-        artifact = Artifact(self.emitter, self.files, self.entry, self.metadata)
         try:
             emitter = find_emitter(self.emitter)
             constants = {name: variables[name] for name in self.constants}
-            loaded = load_stored(artifact, emitter, constants)
+            loaded = load_stored(self.artifact, emitter, constants)
         except (DiagnosticError, KeyError) as error:
             raise OSError(f"a program that was kept does not load: {error}") from error
         if not self.donated and not self.not_donated:
@@ -140,7 +147,7 @@ def format_module(kept: KeptProgram) -> str:
         f"        {path!r}: {_literal(content)},\n" for path, content in kept.files.items()
     ]
     return (
-        '"""A program that wrapperir compiled: its text and the emitted files."""\n\n'
+        f"{_HEAD}\n\n"
         f"from {__name__} import KeptProgram\n\n"
         "_wrapperir_program = KeptProgram(\n"
         f"    program={_literal(kept.program)},\n"
@@ -157,6 +164,35 @@ def format_module(kept: KeptProgram) -> str:
         "        return _wrapperir_program.load(globals())\n"
         "    raise AttributeError(name)\n"
     )
+
+
+def read_module(text: str) -> KeptProgram:
+    """Return the program of a module's text, without executing it."""
+    (call,) = (
+        node.value
+        for node in ast.parse(text).body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
+    )
+    fields = {item.arg or "": ast.literal_eval(item.value) for item in call.keywords}
+    return KeptProgram(**fields)
+
+
+@contextlib.contextmanager
+def showing_emitted_code() -> Generator[None]:
+    """Have ``run_and_get_code`` get the emitted code where a kept program is loaded."""
+    save = GraphLowering.save_output_code
+    if save is None:
+        yield
+        return
+
+    def show(code: str) -> None:
+        if code.startswith(_HEAD):
+            kept = read_module(code)
+            code = format_code(kept.artifact, find_emitter(kept.emitter))
+        save(code)
+
+    with mock.patch.object(GraphLowering, "save_output_code", show):
+        yield
 
 
 def _literal(content: str | bytes) -> str:
