@@ -172,7 +172,7 @@ def _fitted(value: OperatorValue, type: SchemaType) -> OperatorValue | None:
         case wir.DType():
             return value if kind is Kind.DTYPE else None
         case str():
-            return value if kind is Kind.STRING else None
+            return value if kind in (Kind.STRING, Kind.ANY) else None
         case wir.Device():
             return value if kind is Kind.DEVICE else None
         case wir.TorchEnum():

@@ -80,6 +80,9 @@ c10::IValue value_of(const c10::Type& type, const Argument& argument) {
     case c10::TypeKind::ComplexType: return scalar_of(argument).toComplexDouble();
     case c10::TypeKind::BoolType:
     case c10::TypeKind::SymBoolType: return argument.integer != 0;
+    case c10::TypeKind::AnyType:
+      TORCH_CHECK(argument.kind == Kind::string, "arguments of type Any can only be strings");
+      [[fallthrough]];
     case c10::TypeKind::StringType:
       return std::string(argument.string, static_cast<size_t>(argument.count));
     case c10::TypeKind::DeviceObjType:
