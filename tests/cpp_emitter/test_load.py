@@ -13,6 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.testing._internal.two_tensor import TwoTensor
 
 from tests.cpp_emitter.running import load, parsed
+from tests.torch_release import NEEDS_MESSAGES
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import Artifact, Loaded, Value
 from wrapperir_cpp.emitter import CppEmitter
@@ -265,6 +266,7 @@ def test_other_tensors_are_refused(
     assert torch.equal(y, torch.ones(4))
 
 
+@NEEDS_MESSAGES
 def test_tensors_of_torch_func_are_refused() -> None:
     kernel = loaded("""
     kernel_definition @double cpp(p: read f32*, q: write f32*) {
@@ -291,6 +293,7 @@ def test_only_one_list_is_taken(add: Loaded) -> None:
             call(*given)
 
 
+@NEEDS_MESSAGES
 def test_a_failing_operator_is_reported_with_its_line() -> None:
     call = loaded("""
     program @main(%x: i64[2], %i: i64[2]) {
@@ -315,6 +318,7 @@ def raising(x: torch.Tensor) -> torch.Tensor:
     raise RAISED[-1]
 
 
+@NEEDS_MESSAGES
 @pytest.mark.parametrize(
     ("raised", "wanted", "arguments"),
     [
@@ -350,6 +354,7 @@ class UnsayableError(Exception):
         return self.value
 
 
+@NEEDS_MESSAGES
 @pytest.mark.parametrize(
     ("raised", "wanted", "text"),
     [
@@ -377,6 +382,7 @@ def test_errors_of_python_operators_keep_their_classes(
     assert __file__ in note
 
 
+@NEEDS_MESSAGES
 def test_an_error_that_cannot_be_made_again_is_of_the_program() -> None:
     call = raising_program()
     RAISED.append(UnsayableError("why"))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.cpp_emitter.operator_calls import Call, copied, operators, program_of
 from tests.cpp_emitter.running import load, parsed, run_both
+from tests.torch_release import NEEDS_MESSAGES
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir_cpp.emitter import CppEmitter
 from wrapperir_cpp.layout import BRIDGE_SOURCE
@@ -246,6 +247,7 @@ def test_calls_that_no_operator_takes_are_refused_at_their_line(call: str) -> No
     assert diagnostic.path == ("lines", 1)
 
 
+@NEEDS_MESSAGES
 def test_an_operator_that_is_gone_is_a_failure_of_the_line() -> None:
     program = """
         program @main(%x: f32[2]) {

@@ -13,6 +13,7 @@ from torch._inductor import aoti_load_package
 from torch._inductor.package.package import load_package
 from torch.export.pt2_archive._package import load_pt2
 
+from tests.torch_release import NEEDS_MESSAGES
 from wrapperir.emit.constants import write_with_constants
 from wrapperir.emit.package import read_package
 from wrapperir.ir import Program
@@ -90,6 +91,7 @@ def test_pytorch_loads_and_runs_a_package(package: Path) -> None:
         assert nothing is None
 
 
+@NEEDS_MESSAGES
 def test_numbers_of_each_kind_are_tensors_of_pytorch(tmp_path: Path) -> None:
     program = in_pytorch(packaged(NUMBERS, {}, tmp_path))
     number, scale, flag = (
@@ -172,6 +174,7 @@ def test_inputs_that_need_gradients_give_outputs_that_do_not(package: Path) -> N
     assert torch.is_grad_enabled()
 
 
+@NEEDS_MESSAGES
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
