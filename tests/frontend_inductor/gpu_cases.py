@@ -6,6 +6,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F  # noqa: N812
 from attrs import field, frozen
+from torch._inductor import config
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 from tests.fx_emitter import user_kernels
@@ -40,6 +41,11 @@ class Case:
         for index, dim in self.dynamic:
             torch._dynamo.mark_dynamic(inputs[index], dim)
         return inputs
+
+    def known_settings(self) -> dict[str, Any]:
+        """Return the settings that this release of Inductor has."""
+        known = config.get_config_copy()
+        return {key: value for key, value in self.settings.items() if key in known}
 
 
 def random(*size: int, dtype: torch.dtype = torch.float32, grad: bool = False) -> Any:

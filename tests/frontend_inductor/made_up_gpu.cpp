@@ -1,4 +1,4 @@
-// A CUDA device for PyTorch's CPU build: enough for fake tensors and their gradients.
+// A CUDA device for PyTorch without a GPU: enough for fake tensors and their gradients.
 // Nothing is computed on it, and its streams and events do nothing.
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -35,5 +35,6 @@ struct CUDAHooks final : at::CUDAHooksInterface {
 } // namespace
 
 namespace at {
-REGISTER_CUDA_HOOKS(CUDAHooks)
+// In place of those of a PyTorch with CUDA.
+C10_REGISTER_CLASS_WITH_PRIORITY(CUDAHooksRegistry, CUDAHooks, c10::REGISTRY_PREFERRED, CUDAHooks)
 }

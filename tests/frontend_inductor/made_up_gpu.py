@@ -43,8 +43,10 @@ def load_device(library: str) -> None:
     found = importlib.util.find_spec("torch")
     assert found is not None
     assert found.origin is not None
-    for name in ("libc10.so", "libtorch_cpu.so"):
-        ctypes.CDLL(str(Path(found.origin).parent / "lib" / name), ctypes.RTLD_GLOBAL)
+    for name in ("libc10.so", "libtorch_cpu.so", "libtorch_cuda.so"):
+        path = Path(found.origin).parent / "lib" / name
+        if path.exists():
+            ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)
     ctypes.CDLL(library)
 
 
@@ -58,7 +60,7 @@ def made_up_gpu() -> Generator[None]:
     from torch._inductor.fx_passes import joint_graph
     from torch._inductor.scheduler import Scheduler
     from torch._inductor.select_algorithm import AlgorithmSelectorCache, ExternKernelCaller
-    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch._subclasses import fake_tensor
     from triton.backends.compiler import GPUTarget
     from triton.runtime import driver
 
@@ -93,6 +95,7 @@ def made_up_gpu() -> Generator[None]:
         (interface, "current_device", staticmethod(lambda: 0)),
         (interface, "device_count", staticmethod(lambda: 1)),
         (interface, "get_device_properties", staticmethod(properties)),
+        (fake_tensor, "init_gpu_context", lambda *_: None),
         # Its patterns are traced with tensors that are not fake.
         (joint_graph, "lazy_init", lambda *_: None),
         (AlgorithmSelectorCache, "do_autotuning", timings),
@@ -116,7 +119,7 @@ def made_up_gpu() -> Generator[None]:
             # Constants are computed for real.
             settings = {"joint_graph_constant_folding": False}
             stack.enter_context(config.patch(settings))
-            stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
+            stack.enter_context(fake_tensor.FakeTensorMode(allow_non_fake_inputs=True))
             yield
     finally:
         driver._active = active
@@ -133,7 +136,7 @@ def captured(name: str) -> list[str]:
 
     case = CASES[name]
     torch._dynamo.reset()
-    with made_up_gpu(), config.patch(case.settings):
+    with made_up_gpu(), config.patch(case.known_settings()):
         inputs = case.example()
         lowered = capture(case.function, inputs, training=case.is_training)
     return [format_program(one.program) for one in lowered]

@@ -46,8 +46,8 @@ Capture = Callable[[str], list[Program]]
 @pytest.fixture(scope="module")
 def captured(tmp_path_factory: pytest.TempPathFactory) -> Generator[Capture]:
     """Return what captures a case, in a process with a GPU that is made up."""
-    if torch.version.cuda:
-        pytest.skip("PyTorch with CUDA has devices of its own")
+    if torch.cuda.is_available():
+        pytest.skip("a real GPU is there")
     if platform.system() != "Linux":
         pytest.skip("the libraries of PyTorch are named as on Linux")
     library = tmp_path_factory.mktemp("gpu") / "gpu.so"
@@ -83,7 +83,19 @@ def kernels_of(program: Program) -> list[KernelDefinitionLine]:
     return [k for k in program.definitions if isinstance(k, KernelDefinitionLine)]
 
 
-@pytest.mark.parametrize("name", CASES)
+COMPILED = [
+    pytest.param(
+        name,
+        marks=pytest.mark.skipif(
+            name == "tma mm, stores" and torch.__version__ < "2.12",
+            reason="a fusion that 2.11 drops because its kernel does not compile",
+        ),
+    )
+    for name in CASES
+]
+
+
+@pytest.mark.parametrize("name", COMPILED)
 def test_captured_kernels_compile_for_a_gpu(name: str, captured: Capture) -> None:
     programs = captured(name)
     assert len(programs) == (2 if CASES[name].is_training else 1)
@@ -260,13 +272,11 @@ def test_results_match_eager(name: str, emitter: str) -> None:
     torch.manual_seed(0)
     torch._dynamo.reset()
     inputs = case.example()
-    known = config.get_config_copy()
-    settings = {key: value for key, value in case.settings.items() if key in known}
     compiled: Any = torch.compile(
         case.function, backend="wrapperir", options={"emitter": emitter}
     )
     expected = pytree.tree_leaves(case.function(*inputs))
-    with config.patch(settings):
+    with config.patch(case.known_settings()):
         outputs = pytree.tree_leaves(compiled(*inputs))
         torch.testing.assert_close(outputs, expected, **CLOSE)
         if case.is_training:
