@@ -98,7 +98,9 @@ def shorten_attention(graph: torch.fx.Graph) -> None:
             given = (*node.args[:_PLACE], mask, *node.args[_PLACE + 1 : _DEBUG])
             call = graph.call_function(_EFFICIENT, given, node.kwargs)
         call.meta.update(node.meta)
-        values = [x.meta["val"] if isinstance(x, torch.fx.Node) else x for x in given]
+        values: list[Any] = [
+            x.meta["val"] if isinstance(x, torch.fx.Node) else x for x in given
+        ]
         with values[0].fake_mode:
             call.meta["val"] = _EFFICIENT(*values, **node.kwargs)
         node.replace_all_uses_with(call)

@@ -64,7 +64,7 @@ class DispatchedKernel:
     def __call__(self, x: int, y: int, z: int, *arguments: object) -> None:
         """Launch the kernel."""
         given = dict(zip(self.names, arguments, strict=True))
-        if isinstance(_allocation._allocator.get(), _allocation.NullAllocator):
+        if isinstance(_allocation._allocator.get(), _allocation.NullAllocator):  # pyright: ignore[reportPrivateUsage]
             # Kernels that make tensor descriptors need memory; the user's allocator stays.
             triton.set_allocator(_allocate)
         self.function[x, y, z](**given, **self.facts["values"])
