@@ -209,20 +209,26 @@ def lower_branch(scope: BlockScope, node: Any) -> None:
 def lower_loop(scope: BlockScope, node: Any, stack_output: bool) -> None:
     """Lower a ``while_loop``.
 
+    A carried value that the body writes in place and returns is an invariant of the line.
+
     Raises:
         DiagnosticError: WIR651, it stacks the results of all iterations, as in training, or
-            it changes its carried values in place.
+            it returns another value than the one that it writes in place.
     """
-    if stack_output or node.mutation_outputs:
-        what = "stacks its iterations" if stack_output else "mutates what it carries"
-        raise Code.INDUCTOR_LINE.error(f"a while_loop that {what} has no form in a program")
+    if stack_output:
+        raise Code.INDUCTOR_LINE.error(
+            "a while_loop that stacks its iterations has no form in a program"
+        )
     scope.enter(node)
-    carried = tuple(_lower_carried(scope, value) for value in node.carried_inputs)
-    invariant = tuple(_lower_operand(scope, value) for value in node.additional_inputs)
+    kept = _updated_last(node)
+    count = len(node.carried_inputs) - len(node.mutation_outputs)
+    nodes = (*node.carried_inputs, *node.additional_inputs)
+    carried = tuple(_lower_carried(scope, nodes[i]) for i in kept[:count])
+    invariant = tuple(_lower_operand(scope, nodes[i]) for i in kept[count:])
     operands = (*carried, *invariant)
-    condition, body = (
-        _lower_block(scope, subgraph.graph.name, range(len(operands)), operands)
-        for subgraph in (node.cond_subgraph, node.body_subgraph)
+    condition = _lower_block(scope, node.cond_subgraph.graph.name, kept, operands)
+    body = _lower_block(
+        scope, node.body_subgraph.graph.name, kept, operands, returned=kept[:count]
     )
     line = wir.WhileLoopLine(
         results=_results(scope, node),
@@ -233,6 +239,30 @@ def lower_loop(scope: BlockScope, node: Any, stack_output: bool) -> None:
         provenance=scope.at,
     )
     _append(scope, line, line.results)
+
+
+def _updated_last(node: Any) -> list[int]:
+    """Return the positions of a loop's operands, after the carried ones those it updates.
+
+    Raises:
+        DiagnosticError: WIR651, the body returns another value than the one it updates.
+    """
+    graph = node.body_subgraph.graph
+    written = {output.get_mutation_names()[0] for output in node.mutation_outputs}
+    carried: list[int] = []
+    updated: list[int] = []
+    for position, value in enumerate(node.carried_inputs):
+        is_updated = value.get_name() in written
+        (updated if is_updated else carried).append(position)
+        result: Any = graph.graph_outputs[position]
+        if is_updated and result.get_name() != graph.graph_input_names[position]:
+            raise Code.INDUCTOR_LINE.error(
+                "a while_loop that writes a carried value in place and returns another has"
+                " no form in a program",
+                hint="return the value that is written, or write to a copy",
+            )
+    count = len(node.carried_inputs)
+    return [*carried, *updated, *range(count, count + len(node.additional_inputs))]
 
 
 def lower_invoke(scope: BlockScope, node: Any) -> None:
@@ -317,38 +347,50 @@ def _lower_block(
     name: str,
     kept: Sequence[int],
     operands: Sequence[wir.KernelArgument],
+    returned: Sequence[int] | None = None,
 ) -> wir.Block:
     """Lower a subgraph to a block whose parameters are its inputs at ``kept``.
 
-    A parameter begins at the offset of its operand, one of ``operands``.  Each use of a
-    subgraph is a block of its own, with names of its own.
+    A parameter begins at the offset of its operand, one of ``operands``.  The results are
+    the outputs at ``returned``, by default all.  Each use of a subgraph is a block of its
+    own, with names of its own.
     """
     session = outer.session
     lines, graph = session.subgraphs[name]
-    use = session.used[name] = session.used.get(name, -1) + 1
-    scope = BlockScope(session, graph, nested=True, suffix=f"_{use}" if use else "")
+    scope = BlockScope(session, graph, nested=True, suffix=_suffix(session, name, graph))
     scope.symbols = set(outer.symbols)
     scope.stream = outer.stream
     inputs = {scope.name(n): graph.graph_inputs[n] for n in graph.graph_input_names}
-    given = dict(zip(kept, operands, strict=True))
+    names = list(inputs)
     lent: dict[str, wir.KernelArgument] = {}
-    for position, (parameter, value) in enumerate(inputs.items()):
-        if position in given:
-            lent[parameter] = given[position]
-            scope.borrow(parameter, _input_type(value, _offset(outer, given[position])))
+    for position, operand in zip(kept, operands, strict=True):
+        parameter = names[position]
+        lent[parameter] = operand
+        scope.borrow(parameter, _input_type(inputs[parameter], _offset(outer, operand)))
     parameters = tuple(wir.BlockParameter(n, type) for n, type in scope.types.items())
     _borrow_constants(scope)
     for symbol in _input_symbols(scope, {n: v for n, v in inputs.items() if n in lent}):
         scope.append(symbol)
     with V.set_graph_handler(graph):
         lower_lines(scope, lines)
-        results = _own_results(scope, _lower_outputs(scope, graph.graph_outputs))
+        nodes = graph.graph_outputs
+        nodes = nodes if returned is None else [nodes[i] for i in returned]
+        results = _own_results(scope, _lower_outputs(scope, nodes))
     _free_rest(scope, results)
     session.mutated |= scope.mutated & graph.constants.keys()
     for parameter, operand in lent.items():
         if parameter in scope.mutated and isinstance(operand, wir.BufferRef):
             outer.write(operand.name)
     return wir.Block(parameters=parameters, lines=tuple(scope.lines), results=results)
+
+
+def _suffix(session: "Session", name: str, graph: Any) -> str:
+    """Return what makes the names of one use of a subgraph differ from earlier uses'."""
+    use = session.used[name] = session.used.get(name, -1) + 1
+    suffix = f"_{use}" if use else ""
+    while use and any(known.endswith(suffix) for known in graph.graph_input_names):
+        suffix = f"_{suffix}"
+    return suffix
 
 
 def _offset(scope: BlockScope, operand: wir.KernelArgument) -> wir.Expr:
