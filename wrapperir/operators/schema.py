@@ -82,6 +82,7 @@ class Kind(StrEnum):
     MEMORY_FORMAT = "MemoryFormat"
     DEVICE = "Device"
     GENERATOR = "Generator"
+    ANY = "Any"
     OPTIONAL = "Optional"
     LIST = "List"
     ANY = "Any"

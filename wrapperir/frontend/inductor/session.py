@@ -16,6 +16,7 @@ from wrapperir.frontend.inductor import build
 from wrapperir.frontend.inductor.donation import keep_apart, retaining
 from wrapperir.frontend.inductor.multi_kernels import MultiKernels
 from wrapperir.frontend.inductor.output_code import ShownCode, show_output_code
+from wrapperir.frontend.inductor.passed_objects import PassedObjects
 from wrapperir.frontend.inductor.program_cache import keep_program
 from wrapperir.frontend.provenance import NodeProvenance
 from wrapperir.ir import Access, DefinitionLine, Program
@@ -95,6 +96,8 @@ class Session:
     multi_kernels: MultiKernels = field(factory=MultiKernels)
     """The multi-kernels of the graph and its subgraphs."""
     facts: NodeProvenance = field(factory=NodeProvenance)
+    passed: PassedObjects = field(factory=PassedObjects)
+    """The objects that are not in the program, which are not in a cache either."""
     code: "OutputCode | None" = None
     """The emitted code, once there is some."""
     shown: ShownCode | None = None
@@ -113,7 +116,7 @@ class Session:
         not_donated = keep_apart(program) if self.donated is None else ()
         loaded = self.compile(lowered, self._show)
         donated = [i for i, given in enumerate(program.inputs) if given.donated]
-        if self.is_kept and self.code is not None:
+        if self.is_kept and self.code is not None and not self.passed:
             keep_program(
                 V.graph,
                 self.code,
@@ -122,7 +125,7 @@ class Session:
                 not_donated=not_donated,
             )
         loaded = retaining(loaded, donated) if donated else loaded
-        return CapturedModule(program, loaded, self.shown)
+        return CapturedModule(program, self.passed.around(loaded), self.shown)
 
     def _show(self, code: "OutputCode") -> None:
         self.code = code

@@ -25,6 +25,9 @@ DEFERS_INPUT_CHECKS = hasattr(
 OPAQUE_OUTPUT: type[Any] | tuple[()] = getattr(ir, "OpaqueMultiOutput", ())
 """Class of a result that is an object; ``()``, which has no instances, before 2.13."""
 
+CONSTANT_OBJECT: type[Any] | tuple[()] = getattr(ir, "OpaqueValueTypeConstant", ())
+"""Class of an output that is a constant object; ``()`` before 2.13."""
+
 KNOWS_INPUT_OFFSETS = hasattr(GraphLowering, "symbolic_sizes_strides_storage_offset")
 """Whether ``as_strided`` of an input counts from the start of the input's storage."""
 

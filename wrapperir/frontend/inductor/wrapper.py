@@ -20,7 +20,7 @@ from torch._inductor.virtualized import V
 
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.inductor import versions
-from wrapperir.frontend.inductor.build import lower_branch, lower_invoke, lower_loop
+from wrapperir.frontend.inductor.block_lines import lower_branch, lower_invoke, lower_loop
 from wrapperir.frontend.inductor.extern_lines import lower_node
 from wrapperir.frontend.inductor.lines import RecordLine
 from wrapperir.frontend.inductor.mixed_reductions import lower_last_step, parse_last_step

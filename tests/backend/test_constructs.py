@@ -1,0 +1,141 @@
+"""Constructs of PyTorch beyond operators, compiled by Inductor and by every emitter."""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import pytest
+import torch
+from torch._higher_order_ops.map import map as _map
+from torch._higher_order_ops.scan import scan as _scan
+
+# They carry no types.
+scan: Any = _scan
+map_rows: Any = _map
+
+Tensor: TypeAlias = torch.Tensor
+Function: TypeAlias = Callable[..., Any]
+
+EMITTERS = ("python", "cpp", "fx")
+
+
+def compiled(function: Function, emitter: str) -> Function:
+    """Return the function, compiled as one graph; by Inductor for ``"inductor"``."""
+    torch._dynamo.reset()
+    if emitter == "inductor":
+        return torch.compile(function, fullgraph=True)
+    options: Any = {"emitter": emitter}
+    return torch.compile(function, backend="wrapperir", fullgraph=True, options=options)
+
+
+def accumulate(carry: Tensor, rows: Tensor) -> Any:
+    return scan(lambda c, x: (c + x, (c * x).sin()), carry, rows, dim=0)
+
+
+def accumulate_backwards(carry: Tensor, rows: Tensor) -> Any:
+    return scan(lambda c, x: (c + x, (c * x).sin()), carry, rows, dim=0, reverse=True)
+
+
+def add_to_rows(rows: Tensor, row: Tensor) -> Any:
+    return map_rows(lambda x, y: x.sin() + y, rows, row)
+
+
+LOOPS: list[tuple[Function, tuple[tuple[int, ...], ...]]] = [
+    (accumulate, ((3,), (5, 3))),
+    (accumulate_backwards, ((3,), (5, 3))),
+    (add_to_rows, ((5, 3), (3,))),
+]
+
+
+@pytest.mark.parametrize("emitter", EMITTERS)
+@pytest.mark.parametrize(
+    ("function", "shapes"), LOOPS, ids=[function.__name__ for function, _ in LOOPS]
+)
+def test_loops(
+    function: Function, shapes: tuple[tuple[int, ...], ...], emitter: str
+) -> None:
+    inputs = [torch.randn(shape) for shape in shapes]
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(function, emitter)(*inputs), function(*inputs))
+
+
+@pytest.mark.parametrize("emitter", EMITTERS)
+@pytest.mark.parametrize(
+    ("function", "shapes"), LOOPS, ids=[function.__name__ for function, _ in LOOPS]
+)
+def test_loops_in_training(
+    function: Function, shapes: tuple[tuple[int, ...], ...], emitter: str
+) -> None:
+    inputs = [torch.randn(shape) for shape in shapes]
+
+    def gradients(function: Function) -> list[Tensor | None]:
+        leaves = [x.clone().requires_grad_() for x in inputs]
+        outputs = function(*leaves)
+        several = outputs if isinstance(outputs, list | tuple) else (outputs,)
+        torch.autograd.backward([output.sum() for output in several])
+        return [leaf.grad for leaf in leaves]
+
+    torch.testing.assert_close(
+        gradients(compiled(function, emitter)), gradients(compiled(function, "inductor"))
+    )
+
+
+@pytest.mark.parametrize("emitter", EMITTERS)
+def test_a_region_used_twice_in_training(emitter: str) -> None:
+    @torch.compiler.nested_compile_region
+    def layer(x: Tensor, w: Tensor) -> Any:
+        return (x @ w).relu()
+
+    def model(x: Tensor, w: Tensor) -> Any:
+        return layer(layer(x, w), w)
+
+    x, w = (torch.randn(3, 3, requires_grad=True) for _ in range(2))
+    gradients = torch.autograd.grad(compiled(model, emitter)(x, w).sum(), (x, w))
+    expected = torch.autograd.grad(model(x, w).sum(), (x, w))
+    torch.testing.assert_close(gradients, expected)
+
+
+def jagged() -> Tensor:
+    rows = [torch.randn(2, 4), torch.randn(5, 4)]
+    return torch.nested.nested_tensor(rows, layout=torch.jagged)
+
+
+def softmax_of_rows(x: Tensor) -> Tensor:
+    return x.softmax(-1).sum(1)
+
+
+def pad(x: Tensor) -> Tensor:
+    return torch.nested.to_padded_tensor(x, 0.0) + 1
+
+
+def split_heads(x: Tensor) -> Tensor:
+    return x.unflatten(-1, (2, 2)).transpose(1, 2) * 2
+
+
+@pytest.mark.parametrize("emitter", EMITTERS)
+@pytest.mark.parametrize("function", [torch.sin, softmax_of_rows, pad, split_heads])
+def test_jagged_tensors(function: Function, emitter: str) -> None:
+    x = jagged()
+    result, expected = compiled(function, emitter)(x), function(x)
+    assert result.is_nested is expected.is_nested
+    if result.is_nested:
+        assert result.size() == expected.size()  # of the same rows
+        assert result.stride() == expected.stride()
+        result, expected = result.values(), expected.values()
+    torch.testing.assert_close(result, expected)
+
+
+@pytest.mark.parametrize("emitter", EMITTERS)
+def test_a_jagged_tensor_of_a_graph_in_training(emitter: str) -> None:
+    layer = torch.nn.Linear(4, 6)
+    rows = jagged().values()
+
+    def model(values: Tensor, offsets: Tensor) -> Tensor:
+        x = torch.nested.nested_tensor_from_jagged(values, offsets)
+        return layer(x).relu().values()
+
+    def gradients(function: Function) -> Any:
+        values = rows.clone().requires_grad_()
+        loss = function(values, torch.tensor([0, 2, 7])).sum()
+        return torch.autograd.grad(loss, (values, layer.weight))
+
+    torch.testing.assert_close(gradients(compiled(model, emitter)), gradients(model))

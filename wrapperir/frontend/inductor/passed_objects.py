@@ -1,0 +1,148 @@
+"""Objects that a graph is given and returns: they pass around its program.
+
+They are script objects, generators, the meshes of distributed tensors and the sizes of
+jagged tensors.  A program is given the objects that its operators take.  For another object
+it takes 0 and returns ``None``: the call of the program replaces these.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import sympy
+from attrs import define, field, frozen
+from torch._inductor import ir
+from torch.utils._sympy.singleton_int import SingletonInt
+
+from wrapperir import ir as wir
+from wrapperir.diagnostics import Code
+from wrapperir.frontend.inductor.versions import CONSTANT_OBJECT
+from wrapperir.ir.line_effects import uses
+
+if TYPE_CHECKING:
+    from wrapperir.emit import Loaded, Value
+
+
+@frozen
+class _Result:
+    """A result of a graph at ``position``: an input, or an object.
+
+    With ``scaled`` it is the input times the number that the program returns.
+    """
+
+    position: int
+    given: int | None = None
+    value: object = None
+    scaled: bool = False
+
+
+@define
+class PassedObjects:
+    """What a call of a program does with objects: removes, adds and returns them."""
+
+    hidden: list[int] = field(factory=list[int])
+    """Positions of inputs that the program does not see."""
+    added: list[Any] = field(factory=list[Any])
+    """Objects of the graph's own that its operators take: further inputs."""
+    results: list[_Result] = field(factory=list[_Result])
+
+    def __bool__(self) -> bool:
+        """Say whether there is an object."""
+        return bool(self.hidden or self.added or self.results)
+
+    def around(self, call: "Loaded") -> "Loaded":
+        """Return the callable of the graph for that of its program."""
+        if not self:
+            return call
+        needed = {result.given for result in self.results if result.given is not None}
+
+        def run(args: "list[Value]") -> "tuple[Value, ...]":
+            objects: dict[int | None, Any] = {i: args[i] for i in needed}
+            for position in self.hidden:
+                args[position] = 0
+            args.extend(self.added)
+            results: list[Any] = list(call(args))
+            for result in self.results:
+                value = objects.get(result.given, result.value)
+                if result.scaled:
+                    value = results[result.position] * value
+                results[result.position] = value
+            return tuple(results)
+
+        return run
+
+
+def is_object(graph: Any, value: object) -> bool:
+    """Say whether a graph's input is an object, or the size of a jagged tensor."""
+    if isinstance(value, sympy.Symbol):
+        hints = graph.sizevars.shape_env.backed_var_to_val
+        return isinstance(hints.get(value), SingletonInt)
+    return isinstance(value, ir.NonTensorObj)
+
+
+def take_results(graph: Any, nodes: Sequence[Any], passed: PassedObjects) -> list[Any]:
+    """Return the outputs of a graph as its program makes them; note the objects.
+
+    Raises:
+        DiagnosticError: WIR653, an output is no multiple of the size of a jagged tensor.
+    """
+    names = list(graph.graph_input_names)
+    sizes = {
+        graph.graph_inputs[name]: position
+        for position, name in enumerate(names)
+        if isinstance(graph.graph_inputs.get(name), sympy.Symbol)
+        and is_object(graph, graph.graph_inputs[name])
+    }
+    inside = list(nodes)
+    for position, node in enumerate(nodes):
+        while isinstance(node, ir.MutableBox):
+            node = node.data
+        if isinstance(node, ir.NonTensorObj):
+            name = node.get_name()
+            given = names.index(name) if name in names else None
+            value = None if given is not None else _object_of(node)
+            passed.results.append(_Result(position, given, value))
+            inside[position] = ir.NoneAsConstantBuffer()
+        elif isinstance(node, ir.ShapeAsConstantBuffer) and sizes:
+            found = [
+                size for size in sizes if size in sympy.sympify(node.expr).free_symbols
+            ]
+            if found:
+                times = sympy.cancel(node.expr / found[0])
+                if times.free_symbols & sizes.keys():
+                    raise Code.INDUCTOR_VALUE.error(
+                        f"the output {node.expr} of the size of a jagged tensor has no form"
+                        " in a program",
+                        hint="return the tensor, not numbers made of its size",
+                    )
+                scaled = times != 1
+                passed.results.append(_Result(position, sizes[found[0]], scaled=scaled))
+                inside[position] = (
+                    ir.ShapeAsConstantBuffer(expr=times)
+                    if scaled
+                    else ir.NoneAsConstantBuffer()
+                )
+    return inside
+
+
+def _object_of(node: Any) -> object:
+    """Return the object that a node of a graph's own stands for."""
+    return node.value if isinstance(node, CONSTANT_OBJECT) else node.get_real_obj()
+
+
+def give_objects(
+    graph: Any,
+    types: dict[str, wir.ValueType],
+    lines: Sequence[wir.BodyLine],
+    passed: PassedObjects,
+) -> None:
+    """Hide inputs that are objects and that no line uses; add objects that lines use."""
+    used = {name for line in lines for name in uses(line)}
+    for position, name in enumerate(graph.graph_input_names):
+        if name not in used and is_object(graph, graph.graph_inputs.get(name)):
+            types[name] = wir.ScalarType(wir.DType.I64)
+            passed.hidden.append(position)
+    own: Mapping[str, Any] = graph.torchbind_constants
+    for name, value in own.items():
+        if name in used:
+            types[name] = wir.OpaqueType("object")
+            passed.added.append(getattr(value, "real_obj", value))
