@@ -80,7 +80,10 @@ def lower_dtype(dtype: torch.dtype, code: Code = Code.UNSUPPORTED_VALUE) -> wir.
     """
     found = element_type(dtype)
     if found is None:
-        raise code.error(f"the dtype {dtype} has no form in a program")
+        hint = None
+        if str(dtype).startswith(("torch.q", "torch.bits")):
+            hint = "keep quantized tensors out, or use integers with a scale of your own"
+        raise code.error(f"the dtype {dtype} has no form in a program", hint=hint)
     return found
 
 

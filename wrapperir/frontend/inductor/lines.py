@@ -68,6 +68,13 @@ _LOWER: dict[type | None, Callable[[BlockScope, Any], None]] = {
 }
 
 
+def _hint(kind: type) -> str | None:
+    """Return what to do about a line without a form; ``None`` where nothing is known."""
+    if "Stream" in kind.__name__:
+        return "switch streams outside of the compiled function"
+    return None
+
+
 def lower_lines(scope: BlockScope, lines: list[Any]) -> None:
     """Lower the lines of one block.
 
@@ -89,6 +96,6 @@ def lower_lines(scope: BlockScope, lines: list[Any]) -> None:
         lower = _LOWER.get(kind)
         if lower is None:
             message = f"Inductor's {kind.__name__} has no form in a program"
-            raise Code.INDUCTOR_LINE.error(message)
+            raise Code.INDUCTOR_LINE.error(message, hint=_hint(kind))
         lower(scope, line)
         scope.finish_line()
