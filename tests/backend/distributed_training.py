@@ -50,5 +50,6 @@ if __name__ == "__main__":
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     with TemporaryDirectory() as folder:
         meeting = str(Path(folder) / "meeting")
-        multiprocessing.spawn(train, (sys.argv[1], meeting), nprocs=2)
+        spawn: Any = vars(multiprocessing)["spawn"]
+        spawn(train, (sys.argv[1], meeting), nprocs=2)
     print("trained")

@@ -150,14 +150,15 @@ def lower_invoke(scope: BlockScope, node: Any) -> None:
     """Lower a call of a subgraph, maybe one that autotuning picked for an operator."""
     scope.enter(node)
     operands, kept = _lower_operands(scope, node.inputs)
+    subgraph: Any = node.subgraph
     results: tuple[wir.Result, ...]
     if isinstance(node, ir.SubgraphBuffer):
-        name = node.subgraph.name
+        name = subgraph.name
         # The subgraph is given the sizes first.
         kept = tuple(len(node.sym_inputs) + position for position in kept)
         results = (wir.Result(scope.name(node.get_name()), layout_type(node.get_layout())),)
     else:
-        name, results = node.subgraph.graph.name, _results(scope, node, node.outputs)
+        name, results = subgraph.graph.name, _results(scope, node, node.outputs)
     body = _lower_block(scope, name, kept, operands)
     line = wir.SubgraphCallLine(
         results=results, name=name, operands=operands, body=body, provenance=scope.at

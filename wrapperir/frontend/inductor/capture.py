@@ -151,12 +151,15 @@ def compile_inner(
 ) -> Any:
     """Compile one traced graph, in the scope that captures it; ``compile`` as above."""
     from wrapperir.frontend.inductor.donation import donated_inputs
+    from wrapperir.frontend.inductor.passed_objects import has_objects
     from wrapperir.frontend.inductor.session import Session
 
     # A backward graph may come here when the forward has long returned, so each graph
     # enters the scope by itself.
     backward = bool(kwargs.get("is_backward"))
     shorten_attention(args[0].graph)
+    if has_objects(*args[:2]):
+        cache_key = None  # what is kept for later processes has no objects
     asserts = config.alignment_asserts
     session = Session(
         lambda lowered, show: compile(lowered, backward, show),

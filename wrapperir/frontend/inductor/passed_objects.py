@@ -9,8 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import sympy
+import torch
 from attrs import define, field, frozen
 from torch._inductor import ir
+from torch.utils._pytree import tree_leaves
 from torch.utils._sympy.singleton_int import SingletonInt
 
 from wrapperir import ir as wir
@@ -45,13 +47,9 @@ class PassedObjects:
     """Objects of the graph's own that its operators take: further inputs."""
     results: list[_Result] = field(factory=list[_Result])
 
-    def __bool__(self) -> bool:
-        """Say whether there is an object."""
-        return bool(self.hidden or self.added or self.results)
-
     def around(self, call: "Loaded") -> "Loaded":
         """Return the callable of the graph for that of its program."""
-        if not self:
+        if not self.hidden and not self.added and not self.results:
             return call
         needed = {result.given for result in self.results if result.given is not None}
 
@@ -69,6 +67,33 @@ class PassedObjects:
             return tuple(results)
 
         return run
+
+
+def has_objects(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> bool:
+    """Say whether a graph is given, has or returns objects."""
+    values = list(inputs)
+    for node in graph.graph.nodes:
+        if node.op == "get_attr":
+            held: Any = graph
+            for name in str(node.target).split("."):
+                held = getattr(held, name)
+            values.append(held)
+        elif node.op == "output":
+            values += [
+                x for x in tree_leaves(node.args) if not isinstance(x, torch.fx.Node)
+            ]
+    return not all(map(_is_plain, values))
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, torch.SymInt):
+        shape_env: Any = getattr(value.node, "shape_env", None)
+        if shape_env is None:
+            return False
+        known = shape_env.backed_var_to_val.get(value.node.expr)
+        return not isinstance(known, SingletonInt)
+    plain = (torch.Tensor, torch.fx.GraphModule, torch.SymFloat, torch.SymBool)
+    return value is None or isinstance(value, (int, float, *plain))
 
 
 def is_object(graph: Any, value: object) -> bool:

@@ -97,7 +97,7 @@ class Session:
     """The multi-kernels of the graph and its subgraphs."""
     facts: NodeProvenance = field(factory=NodeProvenance)
     passed: PassedObjects = field(factory=PassedObjects)
-    """The objects that are not in the program, which are not in a cache either."""
+    """The objects that are not in the program."""
     code: "OutputCode | None" = None
     """The emitted code, once there is some."""
     shown: ShownCode | None = None
@@ -116,7 +116,7 @@ class Session:
         not_donated = keep_apart(program) if self.donated is None else ()
         loaded = self.compile(lowered, self._show)
         donated = [i for i, given in enumerate(program.inputs) if given.donated]
-        if self.is_kept and self.code is not None and not self.passed:
+        if self.is_kept and self.code is not None:
             keep_program(
                 V.graph,
                 self.code,
