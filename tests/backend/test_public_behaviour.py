@@ -213,10 +213,11 @@ def _collectives(compile: Compile) -> None:
             "gloo", init_method=f"file://{file.name}", rank=0, world_size=1
         )
         try:
+            group: Any = torch.distributed.group.WORLD
 
             def function(x: torch.Tensor) -> Any:
-                y = functional.all_reduce(x * 2, "sum", torch.distributed.group.WORLD)
-                z = functional.all_gather_tensor(x, 0, torch.distributed.group.WORLD)
+                y = functional.all_reduce(x * 2, "sum", group)
+                z = functional.all_gather_tensor(x, 0, group)
                 return y + z
 
             x = torch.randn(4, 8)

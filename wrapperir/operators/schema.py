@@ -82,7 +82,6 @@ class Kind(StrEnum):
     MEMORY_FORMAT = "MemoryFormat"
     DEVICE = "Device"
     GENERATOR = "Generator"
-    ANY = "Any"
     OPTIONAL = "Optional"
     LIST = "List"
     ANY = "Any"

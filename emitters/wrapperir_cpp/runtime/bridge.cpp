@@ -93,9 +93,6 @@ c10::IValue value_of(const c10::Type& type, const Argument& argument) {
     case c10::TypeKind::ScalarTypeType:
     case c10::TypeKind::LayoutType:
     case c10::TypeKind::MemoryFormatType: return argument.integer;
-    case c10::TypeKind::AnyType:
-      TORCH_CHECK(argument.kind == Kind::string, "only a string may be of any type");
-      return std::string(argument.string, static_cast<size_t>(argument.count));
     default: TORCH_CHECK(argument.kind == Kind::none, "arguments cannot be of type ", type.str());
   }
   return {};
