@@ -128,9 +128,8 @@ def take_results(graph: Any, nodes: Sequence[Any], passed: PassedObjects) -> lis
             passed.results.append(_Result(position, given, value))
             inside[position] = ir.NoneAsConstantBuffer()
         elif isinstance(node, ir.ShapeAsConstantBuffer) and sizes:
-            found = [
-                size for size in sizes if size in sympy.sympify(node.expr).free_symbols
-            ]
+            mentioned = node.get_free_symbol_uses()
+            found = [size for size in sizes if size in mentioned]
             if found:
                 times = sympy.cancel(node.expr / found[0])
                 if times.free_symbols & sizes.keys():
