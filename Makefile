@@ -20,7 +20,7 @@ EMITTER ?= python
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test fuzz check lint types imports docs bench bench-cpp \
 	bench-fx bench-gpu bench-selection bench-solvers bench-memory \
-	sweep-ops sweep-models sweep-memory sweep-cpp
+	sweep-ops sweep-models sweep-features sweep-memory sweep-cpp
 
 help:
 	@echo "make setup         the virtual environment; every other target sees to it"
@@ -41,6 +41,7 @@ help:
 	@echo "make sweep-ops     PyTorch's operators through the compiler (long; resumes;"
 	@echo "                   EMITTER=cpp or fx: with that emitter; likewise sweep-models)"
 	@echo "make sweep-models  more model architectures through the compiler (long; resumes)"
+	@echo "make sweep-features public features of torch.compile through every emitter"
 	@echo "make sweep-memory  generated programs through the passes over memory (long; resumes)"
 	@echo "make sweep-cpp     generated programs through the C++ emitter (long; resumes)"
 
@@ -109,6 +110,9 @@ sweep-ops: $(STAMP)
 
 sweep-models: $(STAMP)
 	$(BIN)/python -m bench.sweep.models --emitter $(EMITTER)
+
+sweep-features: $(STAMP)
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 tests/backend/public_features.py
 
 sweep-memory: $(STAMP)
 	$(BIN)/python -m bench.sweep.memory_passes
