@@ -1,12 +1,13 @@
 """The ``torch.compile`` backend: ``torch.compile(model, backend="wrapperir")``."""
 
+import difflib
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from attrs import fields_dict, frozen
+from attrs import Factory, fields_dict, frozen
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit import Emitter, GraphCompiler, OutputCode
@@ -29,7 +30,9 @@ class BackendOptions:
     one of them, or runs before those that are named.  In ``dump_dir``, each program and its
     emitted files are written to a folder of their own.  With ``check_memory``,
     emitted code checks its memory as it runs.  ``compile_graph`` compiles the graph that
-    the emitter builds of each program.
+    the emitter builds of each program.  With the ``fallback`` ``"inductor"``, Inductor
+    compiles the graphs that cannot be compiled here.  ``settings`` are the options that are
+    Inductor's, by their names in ``torch._inductor.config``.
     """
 
     emitter: str | Emitter = "python"
@@ -38,9 +41,11 @@ class BackendOptions:
     dump_dir: Path | None = None
     check_memory: bool = False
     compile_graph: GraphCompiler | None = None
+    fallback: str | None = None
+    settings: Mapping[str, object] = Factory(dict[str, object])
 
 
-OPTIONS = tuple(fields_dict(BackendOptions))
+OPTIONS = tuple(name for name in fields_dict(BackendOptions) if name != "settings")
 
 
 def wrapperir_backend(
@@ -52,14 +57,18 @@ def wrapperir_backend(
 ) -> Callable[..., Any]:
     """Compile a graph that Dynamo traced, through a verified program.
 
-    ``mode`` is a mode of ``torch.compile``: ``"reduce-overhead"`` is the option ``graphs``.
+    ``mode`` is a mode of ``torch.compile``, and stands for the same settings of Inductor.
 
     Raises:
         DiagnosticError: WIR660 or WIR661 for the options or the mode; the first operation
-            that the program cannot express; or all errors of the verifier.
+            that the program cannot express; all errors of the verifier; or WIR655, PyTorch
+            fails.
     """
-    chosen = read_options({**_options_of(mode), **(options or {})})
     from wrapperir.frontend.inductor import compile_graph
+    from wrapperir.frontend.inductor.settings import mode_settings
+
+    implied = {} if mode is None else mode_settings(mode)
+    chosen = read_options({**implied, **(options or {})})
 
     def compile(
         lowered: "Lowered", backward: bool, show: Callable[[OutputCode], None]
@@ -67,7 +76,14 @@ def wrapperir_backend(
         role = "backward" if backward else "forward"
         return compile_lowered(lowered, chosen, role, show)
 
-    return compile_graph(graph, example_inputs, compile, cache_key(chosen))
+    return compile_graph(
+        graph,
+        example_inputs,
+        compile,
+        cache_key(chosen),
+        settings=chosen.settings,
+        falls_back=chosen.fallback is not None,
+    )
 
 
 def cache_key(options: BackendOptions) -> str | None:
@@ -98,40 +114,13 @@ def cache_key(options: BackendOptions) -> str | None:
     return compilation_key(emitter, settings)
 
 
-def _options_of(mode: str | None) -> Mapping[str, object]:
-    """Return the options that a mode of ``torch.compile`` stands for.
-
-    Raises:
-        DiagnosticError: WIR661, this backend does not have the mode.
-    """
-    if mode in (None, "default"):
-        return {}
-    if mode == "reduce-overhead":
-        return {"graphs": True}
-    raise Code.INVALID_OPTION.error(
-        f"backend wrapperir has no mode {mode!r}",
-        hint="the modes are default and reduce-overhead",
-    )
-
-
 def read_options(options: Mapping[str, object]) -> BackendOptions:
-    """Return the options, checked.
+    """Return the options, checked; ``triton.cudagraphs`` of Inductor is ``graphs``.
 
     Raises:
         DiagnosticError: WIR660 names an unknown option, WIR661 one of the wrong type.
     """
-    unknown = [name for name in options if name not in OPTIONS]
-    if unknown:
-        raise DiagnosticError(
-            *[
-                Diagnostic(
-                    Code.UNKNOWN_OPTION,
-                    f"backend wrapperir has no option {name!r}",
-                    hint=f"the options are {', '.join(OPTIONS)}",
-                )
-                for name in unknown
-            ]
-        )
+    settings = _read_settings({n: v for n, v in options.items() if n not in OPTIONS})
     emitter = options.get("emitter", "python")
     if not isinstance(emitter, str | Emitter):
         raise _mistyped("emitter", "an emitter, or the name of one", emitter)
@@ -139,7 +128,7 @@ def read_options(options: Mapping[str, object]) -> BackendOptions:
     names = _strings(passes)
     if passes is not None and names is None:
         raise _mistyped("passes", "a sequence of names of passes", passes)
-    graphs = options.get("graphs", False)
+    graphs = options.get("graphs", settings.pop("triton.cudagraphs", False))
     if not isinstance(graphs, bool):
         raise _mistyped("graphs", "true or false", graphs)
     dump_dir = options.get("dump_dir")
@@ -152,6 +141,10 @@ def read_options(options: Mapping[str, object]) -> BackendOptions:
     if compile_graph is not None and not callable(compile_graph):
         wanted = "a function that takes a torch.fx.GraphModule and returns a callable"
         raise _mistyped("compile_graph", wanted, compile_graph)
+    fallback = options.get("fallback")
+    if fallback not in (None, "inductor"):
+        message = f"option 'fallback' is 'inductor' or None, not {fallback!r:.80}"
+        raise Code.INVALID_OPTION.error(message)
     return BackendOptions(
         emitter=emitter,
         passes=names,
@@ -159,6 +152,35 @@ def read_options(options: Mapping[str, object]) -> BackendOptions:
         dump_dir=None if dump_dir is None else Path(os.fspath(dump_dir)),
         check_memory=check_memory,
         compile_graph=cast(GraphCompiler | None, compile_graph),
+        fallback=None if fallback is None else "inductor",
+        settings=settings,
+    )
+
+
+def _read_settings(options: Mapping[str, object]) -> dict[str, object]:
+    """Return the options that are Inductor's, checked, by the names of its settings."""
+    if not options:
+        return {}
+    from wrapperir.frontend.inductor.settings import check_setting, setting_names
+
+    known = setting_names()
+    settings = {name.replace("-", "_"): value for name, value in options.items()}
+    unknown = [name for name in options if name.replace("-", "_") not in known]
+    if unknown:
+        raise DiagnosticError(*[_unknown(name, known) for name in unknown])
+    for name, value in settings.items():
+        check_setting(name, value)
+    return settings
+
+
+def _unknown(name: str, settings: Iterable[str]) -> Diagnostic:
+    near = difflib.get_close_matches(name, [*OPTIONS, *settings])
+    guess = f"did you mean {' or '.join(near)}? " if near else ""
+    return Diagnostic(
+        Code.UNKNOWN_OPTION,
+        f"backend wrapperir has no option {name!r}",
+        hint=f"{guess}the options are {', '.join(OPTIONS)},"
+        " and the settings of torch._inductor.config",
     )
 
 

@@ -9,6 +9,7 @@ import torch
 from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
+from torch._inductor import config
 from torch.fx import GraphModule
 
 from wrapperir import kernels
@@ -83,6 +84,9 @@ def test_an_unknown_option_is_named_with_the_valid_ones(name: str) -> None:
         ("check_memory", 1),
         ("graphs", "yes"),
         ("compile_graph", "inductor"),
+        ("fallback", "eager"),
+        ("max_autotune", "yes"),
+        ("epilogue-fusion", "yes"),
     ],
 )
 def test_a_value_of_the_wrong_type_is_refused(name: str, value: object) -> None:
@@ -96,10 +100,27 @@ def test_a_user_of_torch_compile_sees_the_options() -> None:
     with pytest.raises(DiagnosticError) as error:
         read_options({"dump_dri": "x"})
     expected = (
-        "WIR660: backend wrapperir has no option 'dump_dri'"
-        " (the options are emitter, passes, graphs, dump_dir, check_memory, compile_graph)"
+        "WIR660: backend wrapperir has no option 'dump_dri' (did you mean dump_dir? the"
+        " options are emitter, passes, graphs, dump_dir, check_memory, compile_graph,"
+        " fallback, and the settings of torch._inductor.config)"
     )
     assert str(error.value) == expected
+
+
+def test_near_matches_are_ours_and_inductors() -> None:
+    with pytest.raises(DiagnosticError) as error:
+        read_options({"max_autotun": True, "graph": True})
+    first, second = error.value.diagnostics
+    assert (first.hint or "").startswith("did you mean max_autotune or ")
+    assert "graphs" in (second.hint or "").partition("?")[0]
+
+
+def test_options_of_inductor_are_settings() -> None:
+    options = read_options({"max-autotune": True, "triton.cudagraphs": True, "passes": ()})
+    assert options.settings == {"max_autotune": True}
+    assert options.graphs
+    assert not read_options({"triton.cudagraphs": True, "graphs": False}).graphs
+    assert not set(OPTIONS) & config.get_config_copy().keys()
 
 
 def test_a_dump_dir_that_cannot_be_written_is_named(tmp_path: Path) -> None:
@@ -168,17 +189,15 @@ def test_an_emitter_without_regions_is_given_none(caplog: pytest.LogCaptureFixtu
     assert "the python emitter has no graph regions" in caplog.text
 
 
-def test_modes_of_torch_compile() -> None:
+def test_an_unknown_mode_is_refused_with_the_known_ones() -> None:
     graph = GraphModule({}, torch.fx.Graph())
-    with pytest.raises(DiagnosticError, match=r"WIR661.*no mode 'max-autotune'"):
-        wrapperir_backend(graph, (), mode="max-autotune")
-    with pytest.raises(Exception, match=r"WIR661.*no mode 'max-autotune-no-cudagraphs'"):
-        torch.compile(
-            lambda x: x + 1, backend="wrapperir", mode="max-autotune-no-cudagraphs"
-        )(torch.ones(2))
+    with pytest.raises(DiagnosticError, match=r"WIR661.*no mode 'fast'.*reduce-overhead"):
+        wrapperir_backend(graph, (), mode="fast")
 
 
-@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+@pytest.mark.parametrize(
+    "mode", ["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"]
+)
 def test_a_program_for_the_cpu_runs_without_graphs(
     mode: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -189,7 +208,7 @@ def test_a_program_for_the_cpu_runs_without_graphs(
         assert torch.equal(compiled(x), x.mm(x))
         assert torch.equal(compiled(x), x.mm(x))
     messages = [record.getMessage() for record in caplog.records]
-    assert len(messages) == (mode != "default")
+    assert len(messages) == (mode in ("reduce-overhead", "max-autotune"))
     assert all("device without graphs (1)" in message for message in messages)
 
 

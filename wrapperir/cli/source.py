@@ -211,7 +211,8 @@ def reporting(run: Callable[P, None]) -> Callable[P, None]:
         context = click.get_current_context()
         try:
             run(*args, **kwargs)
-        except DiagnosticError as error:
+        except (DiagnosticError, ModuleNotFoundError) as raised:
+            error = _coded(raised)
             source = context.meta.get(_SOURCE, NOWHERE)
             form = context.params.get("form", "text")
             report(error.diagnostics, source, form="json" if form == "json" else "text")
@@ -227,6 +228,18 @@ def reporting(run: Callable[P, None]) -> Callable[P, None]:
             context.exit(INTERRUPTED)
 
     return wrapped
+
+
+def _coded(error: DiagnosticError | ModuleNotFoundError) -> DiagnosticError:
+    """Return the diagnostics; for a module of PyTorch that is missing, WIR909."""
+    from wrapperir.emit.pipeline import missing_torch
+
+    if isinstance(error, DiagnosticError):
+        return error
+    missing = missing_torch(error)
+    if missing is None:
+        raise error
+    return missing
 
 
 _SOURCE = "wrapperir.source"

@@ -161,6 +161,7 @@ class Code(StrEnum):
     INDUCTOR_OPERATOR = "WIR652"  # A kernel of Inductor is not a registered operator
     INDUCTOR_VALUE = "WIR653"  # A value or element type has no form in a program
     INDUCTOR_KERNEL = "WIR654"  # A kernel's definition is of an unknown form
+    INDUCTOR_FAILED = "WIR655"  # PyTorch raised an error while it compiled a graph
     UNSUPPORTED_RELEASE = "WIR656"  # PyTorch is older or newer than the adapter supports
     UNKNOWN_OPTION = "WIR660"  # A backend option of torch.compile is unknown
     INVALID_OPTION = "WIR661"  # A backend option of torch.compile has an invalid value
@@ -235,6 +236,7 @@ class Code(StrEnum):
     EMITTED_CODE_FAILED = "WIR906"  # Emitted code raised an error while it ran
     NOTHING_TO_COMPILE = "WIR907"  # Dynamo found nothing to compile in the user's function
     NO_PROGRAM = "WIR908"  # A directory that is given as a program holds none, or several
+    MISSING_TORCH = "WIR909"  # PyTorch is needed and is not installed
 
     def error(
         self,
@@ -245,6 +247,7 @@ class Code(StrEnum):
         position: Position | None = None,
         notes: tuple[Note, ...] = (),
         hint: str | None = None,
+        origin: str | None = None,
     ) -> DiagnosticError:
         """Return the exception for one diagnostic with this code."""
         return DiagnosticError(
@@ -256,5 +259,6 @@ class Code(StrEnum):
                 position=position,
                 notes=notes,
                 hint=hint,
+                origin=origin,
             )
         )

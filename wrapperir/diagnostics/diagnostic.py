@@ -47,7 +47,8 @@ class Diagnostic:
     """One finding.
 
     ``path`` is its place in the program, ``subject`` the text on that line to put the
-    caret under.  ``position`` is its place in a file that did not parse.
+    caret under.  ``position`` is its place in a file that did not parse.  ``origin`` is
+    the place in the user's model that it is about, as in ``model.py:12``.
     """
 
     code: "Code"
@@ -58,6 +59,7 @@ class Diagnostic:
     position: Position | None = None
     notes: tuple[Note, ...] = ()
     hint: str | None = None
+    origin: str | None = None
 
 
 class DiagnosticError(Exception):
@@ -81,6 +83,8 @@ def _format_line(diagnostic: Diagnostic) -> str:
         place = f"line {diagnostic.position.line}, column {diagnostic.position.column}"
     text = f"{diagnostic.code.value}: {diagnostic.message}"
     at = f", at {place}" if place else ""
+    if diagnostic.origin is not None:
+        at += f", from {diagnostic.origin}"
     hint = f" ({diagnostic.hint})" if diagnostic.hint is not None else ""
     return text + at + hint
 

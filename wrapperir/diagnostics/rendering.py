@@ -129,6 +129,8 @@ class _Source:
             position = self.position(note.path, note.position)
             yield f"{self._at(position)}: note: {_escaped(note.message)}"
             yield from self._excerpt(position)
+        if diagnostic.origin is not None and diagnostic.path is None:
+            yield f"  = from: {_escaped(diagnostic.origin)}"
         if diagnostic.hint is not None:
             yield f"  = hint: {_escaped(diagnostic.hint)}"
 

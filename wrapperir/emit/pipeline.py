@@ -21,7 +21,7 @@ from wrapperir.emit.constants import check_constants
 from wrapperir.emit.contract import Artifact, Emitter, Loaded, OutputCode
 from wrapperir.emit.support import check_support, fit_program
 from wrapperir.emit.torch_dtypes import UnknownDeviceError
-from wrapperir.ir import ExternKernelLine, Program
+from wrapperir.ir import ExternKernelLine, Program, Provenance
 from wrapperir.ir.blocks import walk_places
 
 if TYPE_CHECKING:
@@ -41,8 +41,9 @@ def compile_program(
     """Return a callable that runs ``program``; kernels are compiled and code executed.
 
     ``constants`` maps each constant's key to its tensor.  With ``dump_dir``, the text
-    ``program.wir`` (after the passes), the report ``graphs.txt`` of ``capture_graphs`` and
-    the artifact ``<emitter>/`` are written there.
+    ``program.wir``, the report ``graphs.txt`` of ``capture_graphs`` and the artifact
+    ``<emitter>/`` are written there, as far as they are made before an error.  The text is
+    the program after the passes, or before them if it is refused there.
     With ``check_memory``, the emitted code checks its memory as it runs: a difference from
     the program is raised as WIR842.  ``show`` is given the emitted code, before it is
     loaded.
@@ -56,17 +57,26 @@ def compile_program(
     chosen = find_emitter(emitter) if isinstance(emitter, str) else emitter
     if check_memory:
         chosen = chosen.checking_memory()
-    prepared = prepare_program(program, passes, dump_dir)
+    try:
+        prepared = prepare_program(program, passes, dump_dir)
+    except DiagnosticError:
+        _dump_program(program, dump_dir)
+        raise
+    _dump_program(prepared, dump_dir)
     artifact = emit_program(prepared, chosen)
     if dump_dir is not None:
-        from wrapperir.text import format_program
-
-        dump_dir.mkdir(parents=True, exist_ok=True)
-        (dump_dir / "program.wir").write_text(format_program(prepared), encoding="utf-8")
         write_artifact(artifact, dump_dir / artifact.emitter)
     if show is not None:
         show(output_code(prepared, artifact, chosen))
     return load_artifact(prepared, artifact, chosen, {} if constants is None else constants)
+
+
+def _dump_program(program: Program, folder: Path | None) -> None:
+    if folder is not None:
+        from wrapperir.text import format_program
+
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "program.wir").write_text(format_program(program), encoding="utf-8")
 
 
 def find_emitter(name: str) -> Emitter:
@@ -100,10 +110,10 @@ def prepare_program(
         if dump_dir is not None:
             write_capture(captured, dump_dir)
 
-    _raise_errors(verify(program))
+    _raise_errors(verify(program), program)
     if passes:
         program = run_passes(program, passes, report)
-        _raise_errors(verify(program, is_well_formed=True))
+        _raise_errors(verify(program, is_well_formed=True), program)
     return program
 
 
@@ -115,7 +125,7 @@ def emit_program(program: Program, emitter: Emitter) -> Artifact:
             places are named before any code is written; or WIR711, it fails.
     """
     program = fit_program(program, emitter.support)
-    _raise_errors(check_support(program, emitter.name, emitter.support))
+    _raise_errors(check_support(program, emitter.name, emitter.support), program)
     with _placing(program, emitter), _blaming(emitter):
         artifact = cast(object, emitter.emit(program))
     if not isinstance(artifact, Artifact):
@@ -163,7 +173,7 @@ def build_artifact(
         DiagnosticError: a constant is missing or of another type; something does not
             compile; or WIR711, the emitter fails.
     """
-    _raise_errors(check_constants(program, constants))
+    _raise_errors(check_constants(program, constants), program)
     with _blaming(emitter):
         return emitter.build(artifact, constants)
 
@@ -180,7 +190,7 @@ def load_artifact(
         DiagnosticError: a constant is missing or of another type; a kernel does not
             compile; an operator is not registered; or WIR711, the emitter fails.
     """
-    _raise_errors(check_constants(program, constants))
+    _raise_errors(check_constants(program, constants), program)
     with _placing(program, emitter):
         return load_stored(artifact, emitter, constants)
 
@@ -222,7 +232,8 @@ def _placed(program: Program, emitter: Emitter, found: Diagnostic) -> Diagnostic
         support = evolve(emitter.support, devices=frozenset[str]())
         uses = check_support(program, emitter.name, support)
         places = (use.path for use in uses if use.subject == found.subject)
-    return evolve(found, path=next(iter(places), None))
+    path = next(iter(places), None)
+    return evolve(found, path=path, origin=_origin(program, path))
 
 
 @contextmanager
@@ -235,6 +246,8 @@ def _blaming(emitter: Emitter) -> Generator[None]:
     except UnknownDeviceError as error:
         raise error.unsupported from None
     except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and (missing := missing_torch(error)):
+            raise missing from None
         cause = (str(error).strip().splitlines() or ["no message"])[0]
         frame = traceback.extract_tb(error.__traceback__)[-1]
         note = f"raised at {frame.filename}:{frame.lineno}, in {frame.name}"
@@ -251,7 +264,36 @@ def _fault(emitter: Emitter, problem: str, *notes: Note) -> DiagnosticError:
     )
 
 
-def _raise_errors(diagnostics: Sequence[Diagnostic]) -> None:
-    errors = [d for d in diagnostics if d.severity is Severity.ERROR]
+def _raise_errors(diagnostics: Sequence[Diagnostic], program: Program) -> None:
+    errors = [
+        evolve(d, origin=_origin(program, d.path))
+        for d in diagnostics
+        if d.severity is Severity.ERROR
+    ]
     if errors:
         raise DiagnosticError(*errors)
+
+
+def _origin(program: Program, path: LinePath | None) -> str | None:
+    """Return the place in the user's source that the line at a path has, if it has one."""
+    part: object = program
+    origin = None
+    for step in path or ():
+        if isinstance(step, str):
+            part = getattr(part, step, None)
+        else:
+            items = cast(Sequence[object], part if isinstance(part, tuple) else ())
+            part = items[step] if step < len(items) else None
+        provenance = getattr(part, "provenance", None)
+        if isinstance(provenance, Provenance) and provenance.location is not None:
+            origin = f"{provenance.location.file}:{provenance.location.line}"
+    return origin
+
+
+def missing_torch(error: ModuleNotFoundError) -> DiagnosticError | None:
+    """Return the error to raise if a module is missing because PyTorch is."""
+    if (error.name or "").partition(".")[0] != "torch":
+        return None
+    return Code.MISSING_TORCH.error(
+        "this needs PyTorch, which is not installed", hint="pip install 'wrapperir[torch]'"
+    )

@@ -3,12 +3,15 @@
 import contextlib
 import copy
 import functools
+import logging
+import operator
 import sys
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
+from attrs import evolve
 from torch._dynamo import config as dynamo_config
 from torch._inductor import config
 from torch._inductor.codegen import common
@@ -58,6 +61,14 @@ _CONFIG: dict[str, Any] = {
     # A benchmark of its own in each kernel's text.
     "benchmark_kernel": False,
 }
+
+_OF_HOSTS = {"cpp_wrapper", "fx_wrapper", "triton.cudagraphs"}
+"""Settings that ``compile_fx`` has acted on before it hands a graph on."""
+
+_HINT = "keep this part of the model out with torch.compiler.disable"
+_FALLBACK = "or have Inductor compile its graph: options={'fallback': 'inductor'}"
+
+_logger = logging.getLogger("wrapperir.fallback")
 
 
 @contextlib.contextmanager
@@ -110,24 +121,84 @@ def compile_graph(
     example_inputs: Sequence[Any],
     compile: CompileLowered,
     cache_key: str | None = None,
+    *,
+    settings: Mapping[str, object] | None = None,
+    falls_back: bool = False,
 ) -> Callable[..., Any]:
     """Compile a graph that Dynamo traced; return the callable that replaces it.
 
     ``compile`` turns each program into a callable.  A training graph gives a forward and a
     backward program, the backward maybe not before it first runs.  PyTorch keeps what they
     compile to, if ``cache_key`` is the key of what ``compile`` does; later calls, of other
-    processes too, then load it.
+    processes too, then load it.  Both are compiled with these ``settings`` of Inductor,
+    except those that :func:`own_settings` turns off.  With ``falls_back``, Inductor
+    compiles a graph that fails here, and PyTorch does not keep it.
 
     Raises:
         DiagnosticError: the graph has something that a program cannot express, or
-            ``compile`` raised it.
+            ``compile`` raised it; or WIR655, PyTorch failed.
     """
-    key = cache_key if can_keep_programs() else None
-    inner = functools.partial(compile_inner, compile, cache_key=key)
+    changed = dict(settings or {})
+    applied = {name: value for name, value in changed.items() if name not in _CONFIG}
+    with config.patch(changed):
+        key = cache_key if can_keep_programs() else None
+        stock = {
+            name: operator.attrgetter(name)(config) for name in _CONFIG.keys() - _OF_HOSTS
+        }
+    inner = functools.partial(
+        _compile_or_advise, compile, stock if falls_back else None, key
+    )
     recall_vector_sets()
-    compiled = _compile(graph, example_inputs, inner, {}, key)
+    compiled = _compile(graph, example_inputs, inner, applied, key)
     keep_vector_sets()
     return compiled
+
+
+def _compile_or_advise(
+    compile: CompileLowered,
+    stock: dict[str, Any] | None,
+    cache_key: str | None,
+    graph: torch.fx.GraphModule,
+    inputs: Sequence[Any],
+    **kwargs: Any,
+) -> Any:
+    """Compile one traced graph; if that fails, compile it with Inductor and its settings.
+
+    ``stock`` are Inductor's settings, or ``None`` to raise the error, with advice.
+    """
+    original = None if stock is None else _copy_graph(graph)
+    try:
+        return compile_inner(compile, graph, inputs, cache_key=cache_key, **kwargs)
+    except DiagnosticError as error:
+        if stock is None or original is None:
+            advised = [
+                evolve(d, hint=f"{d.hint or _HINT}, {_FALLBACK}") for d in error.diagnostics
+            ]
+            raise DiagnosticError(*advised) from error.__cause__
+        role = "backward" if kwargs.get("is_backward") else "forward"
+        _logger.warning("Inductor compiles this %s graph: %s", role, error)
+    from wrapperir.frontend.inductor.donation import donate_nothing
+
+    # The graph's other half does not know which saved tensors share memory.
+    donate_nothing()
+    with config.patch(stock), cached_by(None):  # else later processes would not say it
+        return compile_fx_inner(original, inputs, **kwargs)
+
+
+def _copy_graph(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """Return a copy for a second compilation; the tensors of both are the same."""
+    tensors = (
+        value
+        for module in graph.modules()
+        for value in (
+            *vars(module).values(),
+            *module._parameters.values(),
+            *module._buffers.values(),
+        )
+        if isinstance(value, torch.Tensor)
+    )
+    with unset_fake_temporarily():
+        return copy.deepcopy(graph, {id(tensor): tensor for tensor in tensors})
 
 
 def _compile(
@@ -138,9 +209,13 @@ def _compile(
     cache_key: str | None = None,
 ) -> Callable[..., Any]:
     densify_masks(graph)
-    with own_settings(cache_key), config.patch(settings), showing_emitted_code():
+    with own_settings(cache_key), showing_emitted_code():
         compiled: Any = compile_fx(
-            graph, list(inputs), inner_compile=inner, decompositions=decompositions()
+            graph,
+            list(inputs),
+            inner_compile=inner,
+            config_patches=settings,  # also for the backward, which may compile later
+            decompositions=decompositions(),
         )
     function: Callable[..., Any] = compiled
     return function
@@ -151,6 +226,7 @@ def compile_inner(
 ) -> Any:
     """Compile one traced graph, in the scope that captures it; ``compile`` as above."""
     from wrapperir.frontend.inductor.donation import donated_inputs
+    from wrapperir.frontend.inductor.failures import reporting_failures
     from wrapperir.frontend.inductor.passed_objects import has_objects
     from wrapperir.frontend.inductor.session import Session
 
@@ -175,27 +251,12 @@ def compile_inner(
             donated = None if session.donated is None else sorted(session.donated)
             cache_key = f"{cache_key} {asserts} {donated}"
         stack.enter_context(capturing(session, cache_key))
-        stack.enter_context(_diagnostics_unwrapped())
+        stack.enter_context(reporting_failures(session))
         compiled: Any = compile_fx_inner(*args, **kwargs)
         if session.shown is not None and compiled._fx_graph_cache_key is None:
             # The profiler shows it in the mark of each call.
             compiled._fx_graph_cache_key = session.shown.digest
         return compiled
-
-
-@contextlib.contextmanager
-def _diagnostics_unwrapped() -> Any:
-    """Raise the diagnostics themselves if PyTorch wraps exceptions in its own."""
-    try:
-        yield
-    except DiagnosticError:
-        raise
-    except Exception as error:
-        inner = getattr(error, "inner_exception", None) or error.__cause__
-        if isinstance(inner, DiagnosticError):
-            # Not from the wrapping error: that one holds the diagnostics themselves.
-            raise inner from inner.__cause__
-        raise
 
 
 def capture(
@@ -237,8 +298,7 @@ def capture(
         def run(args: list[Any]) -> Any:
             return original(*args)
 
-        with config.patch(settings):
-            compile_inner(keep, graph, inputs, **kwargs)
+        compile_inner(keep, graph, inputs, **kwargs)
         return MockFXGraphCacheOutput(run)
 
     def backend(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
@@ -255,7 +315,9 @@ def capture(
 
 def _run(compiled: Callable[..., Any], inputs: Sequence[Any]) -> None:
     """Run forward and, if a result requires a gradient, backward."""
-    with _diagnostics_unwrapped():
+    from wrapperir.frontend.inductor.failures import diagnostics_unwrapped
+
+    with diagnostics_unwrapped():
         outputs = pytree.tree_leaves(compiled(*inputs))
         leaves = [o for o in outputs if isinstance(o, torch.Tensor) and o.requires_grad]
         if leaves:

@@ -114,6 +114,11 @@ def _reaches(gap: int, ranges: Sequence[tuple[int, int, int]], budget: list[int]
     )
 
 
+def donate_nothing() -> None:
+    """Have the backward of the graph that is being compiled write to no saved tensor."""
+    _donated(_metadata()).clear()
+
+
 @contextlib.contextmanager
 def donated_inputs(inputs: Sequence[Any]) -> Generator[frozenset[int]]:
     """Yield the positions of a backward's donated inputs, while it is compiled.

@@ -103,6 +103,8 @@ class Session:
     shown: ShownCode | None = None
     """The emitted code as PyTorch's debugging tools were given it."""
     temporaries: int = 0
+    built: bool = False
+    """Whether the program was built, so that what fails is its compilation."""
 
     def temporary(self, prefix: str) -> str:
         """Return a new name, which no line of Inductor has."""
@@ -114,6 +116,7 @@ class Session:
         lowered = build.build_program(wrapper)
         program = lowered.program
         not_donated = keep_apart(program) if self.donated is None else ()
+        self.built = True
         loaded = self.compile(lowered, self._show)
         donated = [i for i, given in enumerate(program.inputs) if given.donated]
         if self.is_kept and self.code is not None:

@@ -1,0 +1,105 @@
+"""Errors while Inductor compiles a graph, with the user's line that they come from."""
+
+import contextlib
+import sysconfig
+import traceback
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import torch
+from attrs import evolve
+from torch._dynamo.exc import BackendCompilerFailed, TorchDynamoException
+from torch._inductor import ir
+from torch._inductor.scheduler import BaseSchedulerNode
+
+import wrapperir
+from wrapperir.diagnostics import Code, DiagnosticError, Note, first_line
+from wrapperir.frontend.provenance import origins_provenance, user_location
+from wrapperir.ir import SourceLocation
+
+if TYPE_CHECKING:
+    from wrapperir.frontend.inductor.session import Session
+
+_INSTALLED = tuple(
+    str(Path(path).resolve()) + "/"
+    for path in (
+        *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")),
+        Path(str(torch.__file__)).parent,
+        Path(str(wrapperir.__file__)).parent,
+    )
+)
+
+
+@contextlib.contextmanager
+def diagnostics_unwrapped() -> Generator[None]:
+    """Raise the diagnostics themselves if PyTorch wraps exceptions in its own."""
+    try:
+        yield
+    except DiagnosticError:
+        raise
+    except Exception as error:
+        inner = getattr(error, "inner_exception", None) or error.__cause__
+        if isinstance(inner, DiagnosticError):
+            # Not from the wrapping error: that one holds the diagnostics themselves.
+            raise inner from inner.__cause__
+        raise
+
+
+@contextlib.contextmanager
+def reporting_failures(session: "Session") -> Generator[None]:
+    """Raise diagnostics with the user's line, and WIR655 for errors of PyTorch.
+
+    Errors that code of the user's raises, such as a pass of Inductor's that is the user's,
+    are raised themselves, and so are those that Dynamo acts on.
+    """
+    try:
+        with diagnostics_unwrapped():
+            yield
+    except DiagnosticError as error:
+        if session.built:  # the program's line is known, and has its own place
+            raise
+        origin = _origin(error)
+        found = [evolve(d, origin=d.origin or origin) for d in error.diagnostics]
+        raise DiagnosticError(*found) from error.__cause__
+    except Exception as error:
+        inner = error.inner_exception if isinstance(error, BackendCompilerFailed) else error
+        if isinstance(inner, TorchDynamoException):
+            raise
+        frames = traceback.extract_tb(inner.__traceback__)
+        if any(_is_users(frame.filename) for frame in frames):
+            raise inner from inner.__cause__
+        at = frames[-1]
+        raise Code.INDUCTOR_FAILED.error(
+            f"PyTorch failed to compile the graph: {type(inner).__name__}:"
+            f" {first_line(inner)}",
+            notes=(Note(message=f"raised at {at.filename}:{at.lineno}, in {at.name}"),),
+            origin=_origin(inner),
+        ) from inner
+
+
+def _is_users(file: str) -> bool:
+    return not file.startswith("<") and not str(Path(file).resolve()).startswith(_INSTALLED)
+
+
+def _origin(error: BaseException) -> str | None:
+    """Return the user's line of the node that the innermost frame was working on."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    for frame in reversed(frames):
+        for location in _locations(frame):
+            return f"{location.file}:{location.line}"
+    return None
+
+
+def _locations(frame: FrameType) -> Iterator[SourceLocation]:
+    for value in list(frame.f_locals.values()):
+        node: Any = value.node if isinstance(value, BaseSchedulerNode) else value
+        location = None
+        if isinstance(node, torch.fx.Node):
+            location = user_location(node.meta.get("stack_trace"))
+        elif isinstance(node, ir.IRNode):
+            provenance = origins_provenance(node.get_origins(), {})
+            location = None if provenance is None else provenance.location
+        if location is not None:
+            yield location

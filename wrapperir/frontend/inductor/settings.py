@@ -1,0 +1,43 @@
+"""Inductor's settings by name, and those that a mode of ``torch.compile`` stands for."""
+
+from collections.abc import Mapping
+from typing import Any, get_origin
+
+from torch._inductor import config, list_mode_options
+
+from wrapperir.diagnostics import Code
+
+
+def mode_settings(mode: str) -> Mapping[str, object]:
+    """Return the settings that a mode of ``torch.compile`` changes.
+
+    Raises:
+        DiagnosticError: WIR661, ``torch.compile`` has no such mode.
+    """
+    modes: dict[str, Mapping[str, object]] = list_mode_options()
+    if mode not in modes:
+        raise Code.INVALID_OPTION.error(
+            f"torch.compile has no mode {mode!r}", hint=f"the modes are {', '.join(modes)}"
+        )
+    return modes[mode]
+
+
+def setting_names() -> frozenset[str]:
+    """Return the names of Inductor's settings, as in ``triton.cudagraphs``."""
+    names: dict[str, Any] = config.get_config_copy()
+    return frozenset(names)
+
+
+def check_setting(name: str, value: object) -> None:
+    """Refuse a value of another type than the setting has.
+
+    Raises:
+        DiagnosticError: WIR661, it has another type.
+    """
+    wanted: Any = config.get_type(name)
+    # Inductor does not check generic types either.
+    if get_origin(wanted) is None and not isinstance(value, wanted):
+        raise Code.INVALID_OPTION.error(
+            f"option {name!r} of Inductor is of type {getattr(wanted, '__name__', wanted)},"
+            f" not {type(value).__name__}"
+        )
