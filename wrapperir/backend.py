@@ -168,7 +168,7 @@ def _read_settings(options: Mapping[str, object]) -> dict[str, object]:
     unknown = [name for name in options if name.replace("-", "_") not in known]
     if unknown:
         raise DiagnosticError(*[_unknown(name, known) for name in unknown])
-    for name, value in settings.items():
+    for name, value in options.items():
         check_setting(name, value)
     return settings
 

@@ -173,4 +173,5 @@ def test_json() -> None:
         "position": {"line": 4, "column": 8, "length": 2},
         "notes": [{"message": "n", "path": None, "position": None}],
         "hint": None,
+        "origin": None,
     }

@@ -71,6 +71,7 @@ def format_diagnostics_json(
                 for n in d.notes
             ],
             "hint": d.hint,
+            "origin": d.origin,
         }
         for d in diagnostics
     ]

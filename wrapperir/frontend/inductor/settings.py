@@ -29,12 +29,12 @@ def setting_names() -> frozenset[str]:
 
 
 def check_setting(name: str, value: object) -> None:
-    """Refuse a value of another type than the setting has.
+    """Refuse a value of another type than the setting has; ``-`` in its name is ``_``.
 
     Raises:
         DiagnosticError: WIR661, it has another type.
     """
-    wanted: Any = config.get_type(name)
+    wanted: Any = config.get_type(name.replace("-", "_"))
     # Inductor does not check generic types either.
     if get_origin(wanted) is None and not isinstance(value, wanted):
         raise Code.INVALID_OPTION.error(
