@@ -85,6 +85,23 @@ def test_a_construct_that_is_refused_names_the_users_line() -> None:
     assert "torch.compiler.disable" in (found.hint or "")
 
 
+@pytest.mark.parametrize(
+    ("option", "code"),
+    [
+        ({"emitter": "pyhton"}, Code.UNKNOWN_EMITTER),
+        ({"passes": ["plan"]}, Code.UNKNOWN_PASS),
+        ({"dump_dir": f"{__file__}/folder"}, Code.INVALID_OPTION),
+    ],
+)
+def test_errors_in_the_options_are_raised_with_a_fallback_too(
+    option: dict[str, Any], code: Code
+) -> None:
+    for options in (option, {**option, "fallback": "inductor"}):
+        (found,) = diagnostics_of(options).diagnostics
+        assert found.code is code
+        assert "fallback" not in (found.hint or "")
+
+
 @pytest.mark.usefixtures("failing_inductor")
 def test_an_error_of_pytorchs_has_a_code() -> None:
     error = diagnostics_of({})

@@ -21,7 +21,7 @@ from torch._inductor.output_code import MockFXGraphCacheOutput
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.utils import _pytree as pytree
 
-from wrapperir.diagnostics import DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend import Lowered
 from wrapperir.frontend.inductor.attention import densify_masks, shorten_attention
 from wrapperir.frontend.inductor.cpu_triton import triton_for_cpu
@@ -67,6 +67,9 @@ _OF_HOSTS = {"cpp_wrapper", "fx_wrapper", "triton.cudagraphs"}
 
 _HINT = "keep this part of the model out with torch.compiler.disable"
 _FALLBACK = "or have Inductor compile its graph: options={'fallback': 'inductor'}"
+
+_OF_OPTIONS = {Code.INVALID_OPTION, Code.UNKNOWN_EMITTER, Code.UNKNOWN_PASS}
+"""Errors of the backend's options, which are raised as they are."""
 
 _logger = logging.getLogger("wrapperir.fallback")
 
@@ -170,6 +173,8 @@ def _compile_or_advise(
     try:
         return compile_inner(compile, graph, inputs, cache_key=cache_key, **kwargs)
     except DiagnosticError as error:
+        if any(d.code in _OF_OPTIONS for d in error.diagnostics):
+            raise
         if stock is None or original is None:
             advised = [
                 evolve(d, hint=f"{d.hint or _HINT}, {_FALLBACK}") for d in error.diagnostics
