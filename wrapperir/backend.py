@@ -67,7 +67,7 @@ def wrapperir_backend(
     from wrapperir.frontend.inductor import compile_graph
     from wrapperir.frontend.inductor.settings import mode_settings
 
-    implied = {} if mode is None else mode_settings(mode)
+    implied = mode_settings("default" if mode is None else mode)
     chosen = read_options({**implied, **(options or {})})
 
     def compile(

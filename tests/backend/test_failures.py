@@ -113,12 +113,12 @@ def test_an_error_of_pytorchs_has_a_code() -> None:
     assert isinstance(error.__cause__, KeyError)
 
 
-class OwnError(Exception):
+class UsersError(Exception):
     """An exception of the user's."""
 
 
 @pytest.mark.parametrize("fallback", [None, "inductor"])
-@pytest.mark.parametrize("kind", [OwnError, KeyboardInterrupt])
+@pytest.mark.parametrize("kind", [UsersError, KeyboardInterrupt])
 def test_exceptions_of_the_users_pass_unchanged(
     kind: type[BaseException], fallback: str | None
 ) -> None:

@@ -12,6 +12,7 @@ import torch
 from attrs import evolve
 from torch._dynamo.exc import BackendCompilerFailed, TorchDynamoException
 from torch._inductor import ir
+from torch._inductor.runtime.cache_dir_utils import cache_dir
 from torch._inductor.scheduler import BaseSchedulerNode
 
 import wrapperir
@@ -51,8 +52,8 @@ def diagnostics_unwrapped() -> Generator[None]:
 def reporting_failures(session: "Session") -> Generator[None]:
     """Raise diagnostics with the user's line, and WIR655 for errors of PyTorch.
 
-    Errors that code of the user's raises, such as a pass of Inductor's that is the user's,
-    are raised themselves, and so are those that Dynamo acts on.
+    Errors that code of the user's raises, such as a pass that was given to Inductor, are
+    raised as Inductor raises them, and so are those that Dynamo acts on.
     """
     try:
         with diagnostics_unwrapped():
@@ -65,11 +66,11 @@ def reporting_failures(session: "Session") -> Generator[None]:
         raise DiagnosticError(*found) from error.__cause__
     except Exception as error:
         inner = error.inner_exception if isinstance(error, BackendCompilerFailed) else error
-        if isinstance(inner, TorchDynamoException):
-            raise
         frames = traceback.extract_tb(inner.__traceback__)
-        if any(_is_users(frame.filename) for frame in frames):
-            raise inner from inner.__cause__
+        if isinstance(inner, TorchDynamoException) or any(
+            _is_users(frame.filename) for frame in frames
+        ):
+            raise
         at = frames[-1]
         raise Code.INDUCTOR_FAILED.error(
             f"PyTorch failed to compile the graph: {type(inner).__name__}:"
@@ -80,7 +81,9 @@ def reporting_failures(session: "Session") -> Generator[None]:
 
 
 def _is_users(file: str) -> bool:
-    return not file.startswith("<") and not str(Path(file).resolve()).startswith(_INSTALLED)
+    resolved = str(Path(file).resolve())
+    generated = str(Path(cache_dir()).resolve())
+    return not file.startswith("<") and not resolved.startswith((*_INSTALLED, generated))
 
 
 def _origin(error: BaseException) -> str | None:
@@ -99,7 +102,7 @@ def _locations(frame: FrameType) -> Iterator[SourceLocation]:
         if isinstance(node, torch.fx.Node):
             location = user_location(node.meta.get("stack_trace"))
         elif isinstance(node, ir.IRNode):
-            provenance = origins_provenance(node.get_origins(), {})
+            provenance = origins_provenance(getattr(node, "origins", ()), {})
             location = None if provenance is None else provenance.location
         if location is not None:
             yield location

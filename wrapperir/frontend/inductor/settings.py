@@ -34,7 +34,8 @@ def check_setting(name: str, value: object) -> None:
     Raises:
         DiagnosticError: WIR661, it has another type.
     """
-    wanted: Any = config.get_type(name.replace("-", "_"))
+    settings: Any = config
+    wanted: Any = settings.get_type(name.replace("-", "_"))
     # Inductor does not check generic types either.
     if get_origin(wanted) is None and not isinstance(value, wanted):
         raise Code.INVALID_OPTION.error(
