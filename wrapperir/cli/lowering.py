@@ -226,12 +226,6 @@ def _failure(path: Path, error: BaseException) -> Diagnostic:
     ]
     if isinstance(error, SyntaxError) and error.lineno is not None:
         places = [f"{error.filename}:{error.lineno}"]
-    if _lacks_compiler(error):
-        return Diagnostic(
-            Code.KERNEL_BUILD_FAILED,
-            f"there is no C++ compiler, which Inductor needs to compile {path}",
-            hint="install one, such as g++, or set CXX to it",
-        )
     lines = [line for line in str(error).splitlines() if line.strip()]
     message = f"{type(error).__name__}: {' '.join(lines[:6])}"[:1000]
     return Diagnostic(
@@ -239,12 +233,6 @@ def _failure(path: Path, error: BaseException) -> Diagnostic:
         f"{path} failed: {message}",
         notes=tuple(Note(message=f"raised at {place}") for place in places[-1:]),
     )
-
-
-def _lacks_compiler(error: BaseException) -> bool:
-    """Return whether Inductor found no compiler; its own error is wrapped in another."""
-    causes = (error, getattr(error, "inner_exception", None), error.__cause__)
-    return any(type(cause).__name__ == "InvalidCxxCompiler" for cause in causes)
 
 
 def _arguments(path: Path, inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -12,6 +12,7 @@ import torch
 from attrs import evolve
 from torch._dynamo.exc import BackendCompilerFailed, TorchDynamoException
 from torch._inductor import ir
+from torch._inductor.exc import InvalidCxxCompiler
 from torch._inductor.runtime.cache_dir_utils import cache_dir
 from torch._inductor.scheduler import BaseSchedulerNode
 
@@ -50,7 +51,7 @@ def diagnostics_unwrapped() -> Generator[None]:
 
 @contextlib.contextmanager
 def reporting_failures(session: "Session") -> Generator[None]:
-    """Raise diagnostics with the user's line, and WIR655 for errors of PyTorch.
+    """Raise diagnostics with the user's line, and WIR655 for errors of PyTorch's.
 
     Errors that code of the user's raises, such as a pass that was given to Inductor, are
     raised as Inductor raises them, and so are those that Dynamo acts on.
@@ -71,6 +72,11 @@ def reporting_failures(session: "Session") -> Generator[None]:
             _is_users(frame.filename) for frame in frames
         ):
             raise
+        if isinstance(inner, InvalidCxxCompiler):
+            raise Code.KERNEL_BUILD_FAILED.error(
+                "there is no C++ compiler, which Inductor needs",
+                hint="install one, such as g++, or set CXX to it",
+            ) from inner
         at = frames[-1]
         raise Code.INDUCTOR_FAILED.error(
             f"PyTorch failed to compile the graph: {type(inner).__name__}:"
