@@ -67,7 +67,11 @@ def failing_inductor(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_emitter_that_refuses_names_the_users_line(tmp_path: Path) -> None:
-    options = {"emitter": without_operators(), "passes": (), "dump_dir": str(tmp_path)}
+    options: dict[str, Any] = {
+        "emitter": without_operators(),
+        "passes": (),
+        "dump_dir": str(tmp_path),
+    }
     found = diagnostics_of(options).diagnostics[0]
     assert found.code is Code.UNSUPPORTED_LINE
     assert found.origin == f"{__file__}:{MM_LINE}"
@@ -126,7 +130,8 @@ def test_exceptions_of_the_users_pass_unchanged(
         raise raised
 
     raised = kind("mine")
-    compiled = torch.compile(head, backend="wrapperir", options={"fallback": fallback})
+    options: dict[str, Any] = {"fallback": fallback}
+    compiled = torch.compile(head, backend="wrapperir", options=options)
     before = config.get_config_copy()
     with (
         config.patch(post_grad_custom_post_pass=own_pass),
@@ -146,7 +151,11 @@ def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def test_inductor_compiles_what_is_refused(caplog: pytest.LogCaptureFixture) -> None:
-    options = {"emitter": without_operators(), "passes": (), "fallback": "inductor"}
+    options: dict[str, Any] = {
+        "emitter": without_operators(),
+        "passes": (),
+        "fallback": "inductor",
+    }
     compiled = torch.compile(head, backend="wrapperir", options=options)
     with (
         caplog.at_level(logging.WARNING, "wrapperir.fallback"),
@@ -161,8 +170,8 @@ def test_inductor_compiles_what_is_refused(caplog: pytest.LogCaptureFixture) -> 
         caplog.clear()
         given, expected = inputs(grad=True), inputs(grad=True)
         for _ in range(2):
-            compiled(*given).sum().backward(retain_graph=True)
-            head(*expected).sum().backward()
+            torch.autograd.backward(compiled(*given).sum(), retain_graph=True)
+            torch.autograd.backward(head(*expected).sum())
     assert [text.split()[3] for text in warnings_of(caplog)] == ["forward", "backward"]
     for actual, wanted in zip(given, expected, strict=True):
         torch.testing.assert_close(actual.grad, wanted.grad)
@@ -198,8 +207,8 @@ def test_one_of_two_graphs_falls_back(
         actual, wanted = compiled(*given), model(*expected)
         torch.testing.assert_close(actual, wanted)
         for keeps in (True, False):
-            actual.sum().backward(retain_graph=keeps)
-            wanted.sum().backward(retain_graph=keeps)
+            torch.autograd.backward(actual.sum(), retain_graph=keeps)
+            torch.autograd.backward(wanted.sum(), retain_graph=keeps)
     assert [text.split()[3] for text in warnings_of(caplog)] == [falls_back]
     for left, right in zip(given, expected, strict=True):
         torch.testing.assert_close(left.grad, right.grad)

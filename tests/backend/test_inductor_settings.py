@@ -128,11 +128,15 @@ def test_options_of_inductor_hold_for_a_backward_that_compiles_later(
     torch._dynamo.reset()
     names = ("epilogue_fusion", "size_asserts", "allow_buffer_reuse")
     seen = _seen_while_compiling(monkeypatch, names)
-    options = {"epilogue-fusion": False, "size_asserts": False, "allow_buffer_reuse": True}
+    options: dict[str, Any] = {
+        "epilogue-fusion": False,
+        "size_asserts": False,
+        "allow_buffer_reuse": True,
+    }
     x, w = (tensor.requires_grad_() for tensor in _inputs())
     with config.patch({"cpu_backend": "triton"}):
         compiled = torch.compile(_head, backend="wrapperir", options=options, dynamic=True)
-        compiled(x, w)[0].sum().backward()
+        torch.autograd.backward(compiled(x, w)[0].sum())
     # Buffers are reused by passes of ours, so the last one stays off.
     assert seen == [(backward, dict.fromkeys(names, False)) for backward in (False, True)]
 

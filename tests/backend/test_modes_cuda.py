@@ -43,11 +43,11 @@ def test_modes_train(mode: str, emitter: str) -> None:
     }
     compiled = torch.compile(layer, backend="wrapperir", options=options)
     given, expected = inputs(), inputs()
-    layer(*expected).sum().backward()
+    torch.autograd.backward(layer(*expected).sum())
     for _ in range(3):  # the later calls replay
         for tensor in given:
             tensor.grad = None
-        compiled(*given).sum().backward()
+        torch.autograd.backward(compiled(*given).sum())
         for actual, wanted in zip(given, expected, strict=True):
             torch.testing.assert_close(actual.grad, wanted.grad, rtol=1e-3, atol=1e-2)
 
@@ -84,15 +84,15 @@ def test_one_of_two_graphs_falls_back(
         return stock(lowered, options, role, show)
 
     monkeypatch.setattr(wrapperir.backend, "compile_lowered", compile)
-    options = {"fallback": "inductor", "graphs": graphs}
+    options: dict[str, Any] = {"fallback": "inductor", "graphs": graphs}
     compiled = torch.compile(layer, backend="wrapperir", options=options)
     given, expected = inputs(), inputs()
-    layer(*expected).sum().backward()
+    torch.autograd.backward(layer(*expected).sum())
     with caplog.at_level(logging.WARNING, "wrapperir.fallback"):
         for _ in range(3):
             for tensor in given:
                 tensor.grad = None
-            compiled(*given).sum().backward()
+            torch.autograd.backward(compiled(*given).sum())
     messages = [r.getMessage() for r in caplog.records if r.name == "wrapperir.fallback"]
     assert [message.split()[3] for message in messages] == [falls_back]
     for actual, wanted in zip(given, expected, strict=True):

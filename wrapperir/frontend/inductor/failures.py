@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from wrapperir.frontend.inductor.session import Session
 
 _INSTALLED = tuple(
-    str(Path(path).resolve()) + "/"
+    str(Path(str(path)).resolve()) + "/"
     for path in (
-        *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")),
+        *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")),
         Path(str(torch.__file__)).parent,
         Path(str(wrapperir.__file__)).parent,
     )
