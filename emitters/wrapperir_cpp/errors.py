@@ -2,6 +2,7 @@
 
 import builtins
 import re
+import sys
 from collections.abc import Iterator
 
 import torch
@@ -35,16 +36,16 @@ def error_of(message: str) -> BaseException:
     again = None
     if raised is not None:
         text = raised["text"] or ""
-        again = _again(raised["name"], "" if text == _EMPTY else text)
+        found = _class_named(raised["name"].rpartition(".")[2], raised["frames"])
+        again = _again(found, "" if text == _EMPTY else text)
     if raised is None or again is None:
         return RuntimeError(message)
     again.add_note(f"raised in {raised['line']}, at:\n{raised['frames'].rstrip()}")
     return again
 
 
-def _again(name: str, text: str) -> BaseException | None:
+def _again(found: type[BaseException] | None, text: str) -> BaseException | None:
     """Return an exception of a class, with a text; ``None`` if that cannot be made."""
-    found = _class_named(name.rpartition(".")[2])
     if found is None:
         return None
     given = (text,) if text else ()
@@ -59,12 +60,19 @@ def _again(name: str, text: str) -> BaseException | None:
         return None
 
 
-def _class_named(name: str) -> type[BaseException] | None:
+def _class_named(name: str, frames: str) -> type[BaseException] | None:
+    """Return the class; of several, the one whose file is among the frames of the error."""
     known: object = getattr(builtins, name, None)
     if isinstance(known, type) and issubclass(known, BaseException):
         return known
     named = {found for found in _subclasses(BaseException) if found.__name__ == name}
+    if len(named) > 1:
+        named = {found for found in named if f"{_file_of(found)}(" in frames}
     return named.pop() if len(named) == 1 else None
+
+
+def _file_of(found: type[BaseException]) -> object:
+    return getattr(sys.modules.get(found.__module__), "__file__", None)
 
 
 def _subclasses(parent: type[BaseException]) -> Iterator[type[BaseException]]:

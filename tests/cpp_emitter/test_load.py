@@ -346,6 +346,10 @@ class OwnError(Exception):
         super().__init__(f"{one}: {other}")
 
 
+# Another class of that name, of a module without a file.
+OTHER_OWN_ERROR = type("OwnError", (Exception,), {"__module__": "elsewhere"})
+
+
 class UnsayableError(Exception):
     def __init__(self, value: str) -> None:
         self.value = value
