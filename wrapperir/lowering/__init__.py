@@ -1,0 +1,1 @@
+"""Our own lowering: loop nests, their schedule, and their rendering as kernels."""

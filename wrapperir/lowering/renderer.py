@@ -1,0 +1,84 @@
+"""The contract of renderers, which write a loop nest as a kernel of their language."""
+
+from abc import ABC, abstractmethod
+from enum import StrEnum
+from typing import ClassVar
+
+from attrs import frozen
+
+from wrapperir.ir import Access, KernelDefinitionLine, Language, ScalarParameter, TensorType
+from wrapperir.lowering.loops import Nest
+
+
+@frozen(kw_only=True)
+class KernelBuffer:
+    """A buffer that a kernel is given the address of, and its layout."""
+
+    name: str
+    type: TensorType
+    access: Access
+
+
+class ReductionForm(StrEnum):
+    """The way a kernel runs its inner loops on a GPU.
+
+    ``PERSISTENT``: all elements of a loop are held at once; ``LOOPED``: blocks of them.
+    """
+
+    PERSISTENT = "persistent"
+    LOOPED = "looped"
+
+
+@frozen(kw_only=True)
+class Tiling:
+    """The blocks of a kernel.
+
+    Each entry of ``blocks`` names parallel axes, neighbours in the nest, that one dimension
+    of a block runs over.  The last axis of each is the contiguous axis of some access; two
+    or three entries make 2-D and 3-D tiles.  All parallel axes are named once, in the
+    order of the nest.
+    """
+
+    blocks: tuple[tuple[str, ...], ...]
+    reduction: ReductionForm = ReductionForm.LOOPED
+
+
+@frozen(kw_only=True)
+class LoopKernel:
+    """A nest to be written as a kernel.
+
+    Its arguments are ``buffers``, then ``symbols`` (the size symbols that extents, indices
+    and strides use), then, if the nest has a :class:`~.loops.Check`, the ``fault`` buffer:
+    one ``i32`` that is zero at first, in which the kernel leaves 1 more than the position
+    of a check that failed among the nest's checks.  Element ``[a, b]`` of a buffer is at
+    ``a * stride[0] + b * stride[1]`` from its address: offsets of types do not count.
+
+    Names are normalised (``in0``, ``i0``, ``v0``), so that kernels that differ in names
+    only are equal.
+    """
+
+    name: str
+    buffers: tuple[KernelBuffer, ...]
+    symbols: tuple[ScalarParameter, ...] = ()
+    fault: KernelBuffer | None = None
+    nest: Nest
+    tiling: Tiling
+
+
+class Renderer(ABC):
+    """Writes kernels of one language for one kind of device.
+
+    Plugins provide renderers through the hook ``wrapperir_renderers``.
+    """
+
+    language: ClassVar[Language]
+    device_kinds: ClassVar[frozenset[str]]
+    """Kinds of devices (``cpu``, ``cuda``) that the kernels run on."""
+
+    @abstractmethod
+    def refusal(self, nest: Nest) -> str | None:
+        """Return why the nest cannot be written in this language, or ``None``."""
+
+    @abstractmethod
+    def render_kernel(self, kernel: LoopKernel) -> KernelDefinitionLine:
+        """Return the kernel's definition: its source, parameters, grid and configs."""

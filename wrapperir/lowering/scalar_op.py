@@ -1,0 +1,158 @@
+"""Operators on single elements, reductions and scans, with the meaning that eager gives.
+
+Operands have one dtype and the result has it too, except where :func:`result_dtype` says
+otherwise: promotion is explicit, as casts.
+"""
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from wrapperir.ir import DType
+
+
+class ScalarOp(StrEnum):
+    """An operator on elements; the value is the name in text.
+
+    Functions of real numbers take ``f32`` or ``f64``.  Arithmetic on whole numbers wraps.
+    ``MINIMUM``, ``MAXIMUM`` return NaN if an operand is NaN; ``FMIN``, ``FMAX`` return the
+    other operand.  ``FLOORDIV`` and ``REMAINDER`` round toward minus infinity, as Python's
+    do; ``TRUNCDIV`` and ``FMOD`` toward zero, as C's do.  ``ROUND`` rounds half to even.
+    ``SHR`` is arithmetic for signed dtypes.  ``CAST`` rounds, truncates and wraps as
+    ``Tensor.to`` does; ``BITCAST`` keeps the bits.  ``WHERE`` takes a bool and two others.
+    """
+
+    CAST = "cast"
+    BITCAST = "bitcast"
+    WHERE = "where"
+
+    NEG = "neg"
+    ABS = "abs"
+    SIGN = "sign"
+    ADD = "add"
+    SUB = "sub"
+    MUL = "mul"
+    DIV = "div"
+    FLOORDIV = "floordiv"
+    TRUNCDIV = "truncdiv"
+    REMAINDER = "remainder"
+    FMOD = "fmod"
+    POW = "pow"
+    MINIMUM = "minimum"
+    MAXIMUM = "maximum"
+    FMIN = "fmin"
+    FMAX = "fmax"
+
+    EQ = "eq"
+    NE = "ne"
+    LT = "lt"
+    LE = "le"
+    GT = "gt"
+    GE = "ge"
+    ISNAN = "isnan"
+    ISINF = "isinf"
+    SIGNBIT = "signbit"
+
+    NOT = "not"
+    BITNOT = "bitnot"
+    AND = "and"
+    OR = "or"
+    XOR = "xor"
+    SHL = "shl"
+    SHR = "shr"
+
+    FLOOR = "floor"
+    CEIL = "ceil"
+    TRUNC = "trunc"
+    ROUND = "round"
+    SQRT = "sqrt"
+    RSQRT = "rsqrt"
+    EXP = "exp"
+    EXP2 = "exp2"
+    EXPM1 = "expm1"
+    LOG = "log"
+    LOG2 = "log2"
+    LOG10 = "log10"
+    LOG1P = "log1p"
+    SIN = "sin"
+    COS = "cos"
+    TAN = "tan"
+    ASIN = "asin"
+    ACOS = "acos"
+    ATAN = "atan"
+    SINH = "sinh"
+    COSH = "cosh"
+    TANH = "tanh"
+    ASINH = "asinh"
+    ACOSH = "acosh"
+    ATANH = "atanh"
+    ATAN2 = "atan2"
+    HYPOT = "hypot"
+    COPYSIGN = "copysign"
+    NEXTAFTER = "nextafter"
+    ERF = "erf"
+    ERFC = "erfc"
+    LGAMMA = "lgamma"
+
+
+COMPARISONS = frozenset(
+    {ScalarOp.EQ, ScalarOp.NE, ScalarOp.LT, ScalarOp.LE, ScalarOp.GT, ScalarOp.GE}
+)
+"""Operators that compare two operands of one dtype, and return a bool."""
+
+TESTS = frozenset({ScalarOp.ISNAN, ScalarOp.ISINF, ScalarOp.SIGNBIT, ScalarOp.NOT})
+"""Operators of one operand that return a bool; ``NOT`` takes a bool."""
+
+_BINARY = frozenset(
+    {
+        *(ScalarOp.ADD, ScalarOp.SUB, ScalarOp.MUL, ScalarOp.DIV, ScalarOp.FLOORDIV),
+        *(ScalarOp.TRUNCDIV, ScalarOp.REMAINDER, ScalarOp.FMOD, ScalarOp.POW),
+        *(ScalarOp.MINIMUM, ScalarOp.MAXIMUM, ScalarOp.FMIN, ScalarOp.FMAX),
+        *(ScalarOp.AND, ScalarOp.OR, ScalarOp.XOR, ScalarOp.SHL, ScalarOp.SHR),
+        *(ScalarOp.ATAN2, ScalarOp.HYPOT, ScalarOp.COPYSIGN, ScalarOp.NEXTAFTER),
+        *COMPARISONS,
+    }
+)
+
+
+def operand_count(op: ScalarOp) -> int:
+    """Return how many operands an operator takes."""
+    if op is ScalarOp.WHERE:
+        return 3
+    return 2 if op in _BINARY else 1
+
+
+def result_dtype(op: ScalarOp, operands: Sequence[DType]) -> DType | None:
+    """Return the dtype of a result; ``None`` where the instruction chooses it (casts)."""
+    if op in (ScalarOp.CAST, ScalarOp.BITCAST):
+        return None
+    if op in COMPARISONS or op in TESTS:
+        return DType.BOOL
+    return operands[1] if op is ScalarOp.WHERE else operands[0]
+
+
+class ReduceOp(StrEnum):
+    """A reduction over the axes of an inner loop, or a scan along its last axis.
+
+    An empty reduction gives the operator's identity; ``MIN``, ``MAX``, ``ARGMIN`` and
+    ``ARGMAX`` have none.  ``MIN`` and ``MAX`` return NaN if a value is NaN.  ``ARGMIN`` and
+    ``ARGMAX`` return the first position of the result in row-major order of the loop's
+    axes, as ``i64``; NaN is taken before any number.  ``WELFORD`` takes values ``f32`` or
+    ``f64`` and returns their mean, the sum of squared differences from it, and their
+    count; given three operands, it combines such triples.  ``ONLINE_SOFTMAX`` returns the
+    maximum and the sum of ``exp(value - maximum)``.
+    """
+
+    SUM = "sum"
+    PROD = "prod"
+    MIN = "min"
+    MAX = "max"
+    ANY = "any"
+    ALL = "all"
+    ARGMIN = "argmin"
+    ARGMAX = "argmax"
+    WELFORD = "welford"
+    ONLINE_SOFTMAX = "online_softmax"
+
+
+RESULT_COUNTS = {ReduceOp.WELFORD: 3, ReduceOp.ONLINE_SOFTMAX: 2}
+"""Results of the reductions that have more than one."""
