@@ -112,7 +112,8 @@ sweep-models: $(STAMP)
 	$(BIN)/python -m bench.sweep.models --emitter $(EMITTER)
 
 sweep-features: $(STAMP)
-	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 tests/backend/public_features.py
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 -m sweep \
+	  -o python_files="test_*.py public_features.py"
 
 sweep-memory: $(STAMP)
 	$(BIN)/python -m bench.sweep.memory_passes

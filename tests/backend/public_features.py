@@ -19,6 +19,8 @@ from torch.utils.checkpoint import checkpoint
 from tests.backend.test_constructs import EMITTERS, compiled, map_rows, scan
 from tests.frontend_inductor.captured import while_loop
 
+pytestmark = pytest.mark.sweep
+
 Tensor: TypeAlias = torch.Tensor
 Function: TypeAlias = Callable[..., Any]
 

@@ -58,10 +58,21 @@ def test_loops(
         torch.testing.assert_close(compiled(function, emitter)(*inputs), function(*inputs))
 
 
-@pytest.mark.parametrize("emitter", EMITTERS)
-@pytest.mark.parametrize(
-    ("function", "shapes"), LOOPS, ids=[function.__name__ for function, _ in LOOPS]
-)
+def in_training() -> list[Any]:
+    """Return each loop with each emitter; ``make test`` has each of both."""
+    return [
+        pytest.param(
+            *loop,
+            emitter,
+            marks=() if i == j else pytest.mark.sweep,
+            id=f"{loop[0].__name__}-{emitter}",
+        )
+        for i, loop in enumerate(LOOPS)
+        for j, emitter in enumerate(EMITTERS)
+    ]
+
+
+@pytest.mark.parametrize(("function", "shapes", "emitter"), in_training())
 def test_loops_in_training(
     function: Function, shapes: tuple[tuple[int, ...], ...], emitter: str
 ) -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 
-@pytest.mark.parametrize("emitter", ["python", "cpp", "fx"])
+@pytest.mark.parametrize(
+    "emitter", ["python", "cpp", pytest.param("fx", marks=pytest.mark.sweep)]
+)
 def test_two_ranks_train(emitter: str) -> None:
     command = [sys.executable, "-m", "tests.backend.distributed_training", emitter]
     root = Path(__file__).parents[2]

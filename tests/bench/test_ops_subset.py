@@ -10,7 +10,7 @@ from bench.sweep.op_sample import OpTask, sample_names
 from bench.sweep.ops import COMPARED, format_table, sweep
 
 SEED = 20
-SIZE = 12
+SIZE = 8
 
 
 EMITTERS = ("python", "fx")

@@ -15,7 +15,7 @@ from wrapperir.kernels import cpp_build, find_compiler
 from wrapperir.testing import CASES, Case, Outcome, check_case, programs
 from wrapperir_cpp.emitter import CppEmitter
 
-GENERATED = 20
+GENERATED = 12
 
 
 @settings(

@@ -4,7 +4,7 @@ from functools import cache
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.frontend_inductor.captured import capture_all
@@ -31,6 +31,7 @@ def captured() -> Program:
     return lowered.program
 
 
+@settings(max_examples=40)
 @given(chosen=st.sets(st.integers(0, 3)), seed=st.integers(0, 1000))
 def test_any_inputs_may_be_bound(chosen: set[int], seed: int) -> None:
     program = captured()
