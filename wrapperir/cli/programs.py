@@ -262,19 +262,24 @@ def package_command(directory: str, file: str, form: Literal["text", "json"]) ->
 @click.command(name="plugins", epilog=options.examples("wrapperir plugins"))
 @reporting
 def plugins_command() -> None:
-    """List the installed plugins and their emitters.
+    """List the installed plugins, their emitters and their renderers of kernels.
 
     Plugins that do not load are listed with their cause; the status is then 1.
     """
     from wrapperir.plugin import plugin_manager
 
     manager = plugin_manager()
-    rows = [("PLUGIN", "DISTRIBUTION", "EMITTERS")]
+    rows = [("PLUGIN", "DISTRIBUTION", "EMITTERS", "RENDERERS")]
     rows += [
-        (p.name, f"{p.distribution} {p.version}".strip(), ", ".join(p.emitters) or "none")
+        (
+            p.name,
+            f"{p.distribution} {p.version}".strip(),
+            ", ".join(p.emitters) or "none",
+            ", ".join(renderer.language.value for renderer in p.renderers) or "none",
+        )
         for p in manager.plugins
     ]
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         click.echo("  ".join(cells).rstrip())

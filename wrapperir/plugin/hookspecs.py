@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pluggy
 
 from wrapperir.emit.contract import Emitter
+from wrapperir.lowering.renderer import Renderer
 
 PROJECT = "wrapperir"
 """Name of the pluggy project and of the entry-point group."""
@@ -16,4 +17,10 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 @hookspec
 def wrapperir_emitters() -> Sequence[Emitter]:
     """Return instances of the emitters that the plugin provides."""
+    return ()
+
+
+@hookspec
+def wrapperir_renderers() -> Sequence[Renderer]:
+    """Return instances of the renderers of loop nests that the plugin provides."""
     return ()

@@ -2,33 +2,41 @@
 
 import functools
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import metadata
 from types import MappingProxyType, ModuleType
-from typing import cast
+from typing import TypeVar, cast
 
 import pluggy
 from attrs import frozen
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit import Emitter, Support
-from wrapperir.ir import is_identifier
+from wrapperir.ir import Language, is_identifier
+from wrapperir.lowering.renderer import Renderer
 from wrapperir.plugin import hookspecs
+
+T = TypeVar("T")
 
 
 @frozen
 class Plugin:
-    """A plugin that loaded: its entry point's name, distribution and emitters' names."""
+    """A plugin that loaded: its entry point's name, distribution and what it provides."""
 
     name: str
     distribution: str
     version: str
     emitters: tuple[str, ...]
+    """The names of its emitters."""
+    renderers: tuple[Renderer, ...] = ()
 
 
 @frozen
 class BrokenPlugin:
-    """A plugin that did not load or did not return emitters, and the traceback."""
+    """A plugin that did not load or did not return what its hooks ask for.
+
+    ``traceback`` is that of the error.
+    """
 
     name: str
     distribution: str
@@ -74,6 +82,19 @@ class PluginManager:
         self._load()
         return MappingProxyType(
             {n: given[0][0] for n, given in self._provided.items() if len(given) == 1}
+        )
+
+    def renderers(self, device_kind: str) -> tuple[Renderer, ...]:
+        """Return the renderers of kernels for a kind of device.
+
+        They are in the order of their distributions' and plugins' names.
+        """
+        self._load()
+        return tuple(
+            renderer
+            for plugin in self._plugins
+            for renderer in plugin.renderers
+            if device_kind in renderer.device_kinds
         )
 
     @property
@@ -130,16 +151,14 @@ class PluginManager:
         unique = f"{distribution}:{name}"
         try:
             self._pluggy.register(plugin, unique)
-            # The hooks of each plugin are called alone, to know which plugin fails.
-            emitters: list[Emitter] = []
-            for implementation in self._pluggy.hook.wrapperir_emitters.get_hookimpls():
-                if implementation.plugin_name == unique:
-                    emitters.extend(_check_emitters(implementation.function()))
+            hook = self._pluggy.hook
+            emitters = _provided(unique, hook.wrapperir_emitters, _check_emitters)
+            renderers = _provided(unique, hook.wrapperir_renderers, _check_renderers)
         except (Exception, SystemExit):
             self._report(name, distribution)
             return
         names = tuple(emitter.name for emitter in emitters)
-        found = Plugin(name, distribution, version, names)
+        found = Plugin(name, distribution, version, names, tuple(renderers))
         self._plugins.append(found)
         for emitter in emitters:
             self._provided.setdefault(emitter.name, []).append((emitter, found))
@@ -154,25 +173,54 @@ def plugin_manager() -> PluginManager:
     return PluginManager()
 
 
-def _check_emitters(result: object) -> Sequence[Emitter]:
+def _provided(
+    plugin: str, hook: pluggy.HookCaller, check: Callable[[object], Sequence[T]]
+) -> list[T]:
+    """Return what one plugin provides through a hook.
+
+    Each plugin is called alone, to know which one fails.
+    """
+    found: list[T] = []
+    for implementation in hook.get_hookimpls():
+        if implementation.plugin_name == plugin:
+            found.extend(check(implementation.function()))
+    return found
+
+
+def _check_instances(result: object, hook: str, kind: type[T]) -> Sequence[T]:
     if not isinstance(result, Sequence):
-        raise TypeError(
-            f"wrapperir_emitters must return a sequence of emitters, not {result!a:.200}"
-        )
+        wanted = f"a sequence of {kind.__name__.lower()}s"
+        raise TypeError(f"{hook} must return {wanted}, not {result!a:.200}")
     items = cast(Sequence[object], result)
-    emitters: list[Emitter] = []
+    found: list[T] = []
     for item in items:
-        if not isinstance(item, Emitter):
-            raise TypeError(
-                f"wrapperir_emitters must return instances of Emitter, not {item!a:.200}"
-            )
+        if not isinstance(item, kind):
+            wanted = f"instances of {kind.__name__}"
+            raise TypeError(f"{hook} must return {wanted}, not {item!a:.200}")
+        found.append(item)
+    return found
+
+
+def _check_emitters(result: object) -> Sequence[Emitter]:
+    emitters = _check_instances(result, "wrapperir_emitters", Emitter)
+    for item in emitters:
         name: object = getattr(item, "name", None)
         if not isinstance(name, str) or not is_identifier(name.replace("-", "_")):
             raise TypeError(f"{type(item).__name__}.name must be a name, not {name!a:.200}")
         if not isinstance(getattr(item, "support", None), Support):
             raise TypeError(f"{type(item).__name__}.support must be a Support")
-        emitters.append(item)
     return emitters
+
+
+def _check_renderers(result: object) -> Sequence[Renderer]:
+    renderers = _check_instances(result, "wrapperir_renderers", Renderer)
+    for item in renderers:
+        if not isinstance(getattr(item, "language", None), Language):
+            raise TypeError(f"{type(item).__name__}.language must be a Language")
+        kinds: object = getattr(item, "device_kinds", None)
+        if not isinstance(kinds, frozenset):
+            raise TypeError(f"{type(item).__name__}.device_kinds must be a frozenset")
+    return renderers
 
 
 def _distribution(entry_point: metadata.EntryPoint) -> str:

@@ -1,0 +1,3 @@
+"""The renderer of C++ kernels for CPUs."""
+
+from wrapperir.lowering.cpp.renderer import CppRenderer as CppRenderer

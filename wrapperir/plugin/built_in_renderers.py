@@ -1,0 +1,13 @@
+"""Registers the built-in renderers of loop nests, through the hook that any plugin uses."""
+
+from collections.abc import Sequence
+
+from wrapperir.lowering.cpp import CppRenderer
+from wrapperir.lowering.renderer import Renderer
+from wrapperir.plugin.hookspecs import hookimpl
+
+
+@hookimpl
+def wrapperir_renderers() -> Sequence[Renderer]:
+    """Return the renderer of C++ kernels."""
+    return (CppRenderer(),)
