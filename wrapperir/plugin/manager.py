@@ -187,22 +187,21 @@ def _provided(
     return found
 
 
-def _check_instances(result: object, hook: str, kind: type[T]) -> Sequence[T]:
+def _check_sequence(result: object, hook: str, kind: type) -> Sequence[object]:
     if not isinstance(result, Sequence):
         wanted = f"a sequence of {kind.__name__.lower()}s"
         raise TypeError(f"{hook} must return {wanted}, not {result!a:.200}")
     items = cast(Sequence[object], result)
-    found: list[T] = []
     for item in items:
         if not isinstance(item, kind):
             wanted = f"instances of {kind.__name__}"
             raise TypeError(f"{hook} must return {wanted}, not {item!a:.200}")
-        found.append(item)
-    return found
+    return items
 
 
 def _check_emitters(result: object) -> Sequence[Emitter]:
-    emitters = _check_instances(result, "wrapperir_emitters", Emitter)
+    items = _check_sequence(result, "wrapperir_emitters", Emitter)
+    emitters = cast(Sequence[Emitter], items)
     for item in emitters:
         name: object = getattr(item, "name", None)
         if not isinstance(name, str) or not is_identifier(name.replace("-", "_")):
@@ -213,12 +212,12 @@ def _check_emitters(result: object) -> Sequence[Emitter]:
 
 
 def _check_renderers(result: object) -> Sequence[Renderer]:
-    renderers = _check_instances(result, "wrapperir_renderers", Renderer)
+    items = _check_sequence(result, "wrapperir_renderers", Renderer)
+    renderers = cast(Sequence[Renderer], items)
     for item in renderers:
         if not isinstance(getattr(item, "language", None), Language):
             raise TypeError(f"{type(item).__name__}.language must be a Language")
-        kinds: object = getattr(item, "device_kinds", None)
-        if not isinstance(kinds, frozenset):
+        if not isinstance(getattr(item, "device_kinds", None), frozenset):
             raise TypeError(f"{type(item).__name__}.device_kinds must be a frozenset")
     return renderers
 
