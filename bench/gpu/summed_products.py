@@ -62,6 +62,7 @@ def called(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
 
 def compiled(function: Callable[..., object], inputs: Inputs) -> Loaded:
     """Return a program that Inductor made of a function, products as written."""
+    torch._dynamo.reset()  # else a second size makes all sizes symbolic
     with mock.patch.object(decompositions, "is_summed", return_value=False):
         (lowered,) = capture(function, inputs)
     program = run_passes(lowered.program, memory_passes(PythonEmitter().support.lines))

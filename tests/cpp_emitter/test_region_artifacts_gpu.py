@@ -149,4 +149,5 @@ def test_pytorch_s_cpp_loader_replays(folder: Path) -> None:
     with torch.no_grad():
         model = namespace["Chain"]()
         inputs = (torch.full((16, 64), 1.0 + i, device="cuda") for i in range(6))
-        torch.testing.assert_close(sums, [model(x).sum().item() for x in inputs])
+        expected = [model(x).sum().item() for x in inputs]
+        torch.testing.assert_close(sums, expected, rtol=1e-5, atol=1e-4)

@@ -77,7 +77,8 @@ def test_training() -> None:
             losses[-1].append(loss.item())
     eager, python, fx = losses
     assert fx == pytest.approx(eager, rel=1e-3)
-    assert fx == python
+    # Of several configs of a reduction, each takes the one that ran fastest.
+    assert fx == pytest.approx(python, rel=1e-6)
     assert fx[-1] < fx[0]
 
 

@@ -86,4 +86,7 @@ def test_training(device: torch.device, x: Tensor) -> None:
     assert len(ran.graphs) == 2
     for graph in ran.graphs:
         assert calls(graph, TRITON)
-        assert calls(graph, torch.ops.aten.mm.out) or calls(graph, torch.ops.aten.addmm.out)
+        products = calls(graph, torch.ops.aten.mm.out)
+        products += calls(graph, torch.ops.aten.addmm.out)
+        # A GPU has sums in place of small products.
+        assert products or device.type == "cuda"

@@ -20,6 +20,8 @@ void set_error(PyObject* type, const std::string& message) {
 
 // Raise the exception that wrapperir_cpp.errors makes of a message.
 void set_failure(const std::string& message) {
+  // What a dispatch mode in Python raised is still set; the message has its text.
+  PyErr_Clear();
   PyObject* module = PyImport_ImportModule("wrapperir_cpp.errors");
   PyObject* text = module ? decoded(message) : nullptr;
   PyObject* error =

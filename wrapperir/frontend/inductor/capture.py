@@ -275,7 +275,9 @@ def capture(
 
     PyTorch itself runs the function once on ``example_inputs``, with all its effects, so
     that every graph is reached.  With ``training`` the sum of its results is then
-    propagated back, which accumulates gradients.  No kernel is compiled.
+    propagated back, which accumulates gradients.  No kernel is compiled.  A function that
+    ``torch.compile`` has given up, because it was recompiled too often, has no graphs until
+    ``torch._dynamo.reset()``.
 
     Args:
         function: a function or module that ``torch.compile`` accepts.
