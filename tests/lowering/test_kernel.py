@@ -1,0 +1,107 @@
+"""Kernels of nests: linear accesses, normalised names, equal kernels shared."""
+
+from wrapperir.ir import Access, DType, Provenance, Symbol, TensorType, tensor
+from wrapperir.lowering.kernel import KernelLaunch, SizeSymbol
+from wrapperir.lowering.loops import (
+    Apply,
+    Axis,
+    BufferView,
+    Check,
+    ExternCall,
+    Literal,
+    Load,
+    LoopGraph,
+    Nest,
+    Store,
+)
+from wrapperir.lowering.scalar_op import ScalarOp
+from wrapperir.lowering.schedule import (
+    Schedule,
+    SchedulingOptions,
+    launched_kernels,
+    plan_kernels,
+)
+
+_I, _J, _N = Symbol("i"), Symbol("j"), Symbol("s0")
+
+
+def _scaled(
+    name: str, source: str, target: str, factor: float, extents: tuple[str, str]
+) -> Nest:
+    i, j = extents
+    index = (Symbol(i), Symbol(j))
+    return Nest(
+        name=name,
+        axes=(Axis(i, 3), Axis(j, _N)),
+        body=(
+            Load(result="x", dtype=DType.F32, buffer=source, index=index),
+            Literal(result="c", dtype=DType.F32, value=factor),
+            Apply(result="y", dtype=DType.F32, op=ScalarOp.MUL, operands=("x", "c")),
+            Store(buffer=target, index=index, value="y"),
+        ),
+        provenance=(Provenance(nodes=(name,), operator="aten.mul.Scalar"),),
+    )
+
+
+def _plan(graph: LoopGraph) -> Schedule:
+    symbols = {"s0": SizeSymbol(low=2)}
+    return plan_kernels(graph, SchedulingOptions(symbols=symbols, fuse=False))
+
+
+def test_kernels_that_differ_in_names_are_one() -> None:
+    type = tensor(DType.F32, (3, _N))
+    graph = LoopGraph(
+        buffers=dict.fromkeys("abcd", type),
+        inputs=("a",),
+        items=(
+            _scaled("first", "a", "b", 2.0, ("i", "j")),
+            ExternCall(name="call", arguments=(("b", BufferView(buffer="b", type=type)),)),
+            _scaled("second", "b", "c", 2.0, ("k", "l")),
+            _scaled("third", "c", "d", -0.0, ("k", "l")),
+            _scaled("fourth", "c", "d", 0.0, ("k", "l")),
+        ),
+        outputs=(("d", BufferView(buffer="d", type=type)),),
+    )
+    schedule = _plan(graph)
+    first, call, second, third, fourth = schedule.items
+    assert isinstance(call, ExternCall)
+    assert isinstance(first, KernelLaunch)
+    assert isinstance(second, KernelLaunch)
+    assert isinstance(third, KernelLaunch)
+    assert isinstance(fourth, KernelLaunch)
+    assert first.kernel is second.kernel
+    assert third.kernel != fourth.kernel
+    assert second.buffers == ("b", "c")
+    assert second.symbols == ("s0",)
+    assert [kernel.name for kernel in launched_kernels(schedule.items)] == [
+        "map_mul_0",
+        "map_mul_1",
+        "map_mul_2",
+    ]
+    source, target = first.kernel.buffers
+    assert (source.name, source.access) == ("in0", Access.READ)
+    assert (target.name, target.access) == ("out0", Access.WRITE)
+    (load, *_) = first.kernel.nest.body
+    assert isinstance(load, Load)
+    assert load.index == (Symbol("i0") * Symbol("n0") + Symbol("i1"),)
+
+
+def test_checks_have_a_fault_buffer_and_messages_beside_the_kernel() -> None:
+    type = TensorType(dtype=DType.BOOL, size=(4,), stride=(2,))
+    nest = Nest(
+        name="check",
+        axes=(Axis("i", 4),),
+        body=(
+            Load(result="x", dtype=DType.BOOL, buffer="a", index=(_I,)),
+            Check(condition="x", message="index out of range"),
+        ),
+    )
+    (launch,) = _plan(LoopGraph(buffers={"a": type}, inputs=("a",), items=(nest,))).items
+    assert isinstance(launch, KernelLaunch)
+    assert launch.messages == ("index out of range",)
+    assert launch.kernel.fault is not None
+    (load, check) = launch.kernel.nest.body
+    assert isinstance(load, Load)
+    assert load.index == (Symbol("i0") * 2,)
+    assert isinstance(check, Check)
+    assert check.message == ""

@@ -1,0 +1,244 @@
+"""Make kernels of nests: names are normalised, accesses become linear.
+
+A kernel's buffers are one-dimensional: the index of each access is its distance, in
+elements, from the buffer's address.  So kernels that differ only in names, in how a shape
+is split into dimensions, or in messages, are equal and are defined once.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
+
+from attrs import evolve, frozen
+
+from wrapperir.analysis.arithmetic import Interval
+from wrapperir.ir import (
+    CPU,
+    Access,
+    Device,
+    DType,
+    Expr,
+    Provenance,
+    ScalarParameter,
+    Symbol,
+    TensorType,
+    mul,
+    storage_extent,
+    symbols_in,
+)
+from wrapperir.lowering.indexing import IndexRanges, is_whole
+from wrapperir.lowering.loops import (
+    Axis,
+    Check,
+    InnerLoop,
+    Instruction,
+    Load,
+    Nest,
+    Step,
+    Store,
+    StoreMode,
+)
+from wrapperir.lowering.renderer import KernelBuffer, LoopKernel, Tiling
+from wrapperir.lowering.substitution import (
+    Substitution,
+    all_axes,
+    instructions,
+    names_used,
+    results,
+)
+
+
+@frozen(kw_only=True)
+class KernelLaunch:
+    """A kernel and its arguments.
+
+    ``buffers`` and ``symbols`` are the names in the graph, one for each of the kernel's
+    buffers and symbols.  ``messages`` are those of the nest's checks, in order.
+    """
+
+    kernel: LoopKernel
+    buffers: tuple[str, ...]
+    symbols: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
+    provenance: tuple[Provenance, ...] = ()
+
+
+@frozen(kw_only=True)
+class SizeSymbol:
+    """What is known of a size symbol: its kind, its range, and a typical value.
+
+    ``high`` is ``None`` where nothing bounds it.
+    """
+
+    dtype: DType = DType.I64
+    low: int = 0
+    high: int | None = None
+    hint: int = 64
+
+
+SizeSymbols: TypeAlias = Mapping[str, SizeSymbol]
+
+
+def symbol_intervals(symbols: SizeSymbols) -> dict[str, Interval]:
+    """Return the interval of each size symbol."""
+    return {
+        name: (symbol.low, float("inf") if symbol.high is None else symbol.high)
+        for name, symbol in symbols.items()
+    }
+
+
+def linear_accesses(
+    nest: Nest, buffers: Mapping[str, TensorType], symbols: SizeSymbols
+) -> Nest:
+    """Return a nest with one index expression for each access: the element's distance."""
+    axes = {axis.name: axis.extent for axis in all_axes(nest.axes, nest.body)}
+    ranges = IndexRanges(axes, symbol_intervals(symbols))
+
+    def linear(instruction: Instruction) -> Instruction:
+        if not isinstance(instruction, Load | Store):
+            return instruction
+        offset: Expr = 0
+        stride = buffers[instruction.buffer].stride
+        for part, step in zip(instruction.index, stride, strict=True):
+            offset = offset + mul(part, step)
+        return evolve(instruction, index=(ranges.simplify(offset),))
+
+    return evolve(nest, body=_mapped(nest.body, linear))
+
+
+def _mapped(
+    steps: Iterable[Step], change: Callable[[Instruction], Instruction]
+) -> tuple[Step, ...]:
+    found: list[Step] = []
+    for step in steps:
+        if isinstance(step, InnerLoop):
+            body = tuple(change(each) for each in step.body)
+            found.append(InnerLoop(axes=step.axes, body=body))
+        else:
+            found.append(change(step))
+    return tuple(found)
+
+
+def flat_type(type: TensorType) -> TensorType:
+    """Return the type of a buffer's memory as one dimension."""
+    return evolve(type, size=(storage_extent(type),), stride=(1,), offset=0)
+
+
+def kernel_of(
+    nest: Nest, tiling: Tiling, buffers: Mapping[str, TensorType], symbols: SizeSymbols
+) -> KernelLaunch:
+    """Return the kernel of a nest with linear accesses, and the arguments of its launch.
+
+    The kernel has no name yet.
+    """
+    code = list(instructions(nest.body))
+    accesses = _accesses(code)
+    values: dict[str, str] = {}
+    for instruction in code:
+        for name in results(instruction):
+            values[name] = f"v{len(values)}"
+    axes = {axis.name: f"i{n}" for n, axis in enumerate(nest.axes)}
+    for axis in all_axes((), nest.body):
+        axes.setdefault(axis.name, f"r{len(axes) - len(nest.axes)}")
+    names: dict[str, str] = {}
+    prefix = {Access.READ: "in", Access.WRITE: "out", Access.READ_WRITE: "inout"}
+    for access in (Access.READ, Access.READ_WRITE, Access.WRITE):
+        found = [name for name, how in accesses.items() if how is access]
+        names.update({name: f"{prefix[access]}{n}" for n, name in enumerate(found)})
+    local = {*values, *axes}
+    used = dict.fromkeys(
+        name
+        for exprs in (
+            (name for each in code for name in names_used(each)),
+            (
+                name
+                for axis in all_axes(nest.axes, nest.body)
+                for name in symbols_in(axis.extent)
+            ),
+        )
+        for name in exprs
+        if name not in local
+    )
+    sizes = {name: f"n{n}" for n, name in enumerate(used)}
+    renamed: dict[str, Expr] = {
+        name: Symbol(new) for name, new in {**axes, **sizes}.items()
+    }
+    rename = Substitution(values, renamed, names)
+    body: list[Step] = []
+    for step in nest.body:
+        if isinstance(step, InnerLoop):
+            inner = tuple(_without_message(rename.instruction(each)) for each in step.body)
+            body.append(InnerLoop(axes=_renamed_axes(step.axes, axes, rename), body=inner))
+        else:
+            body.append(_without_message(rename.instruction(step)))
+    messages = tuple(each.message for each in code if isinstance(each, Check))
+    device = buffers[next(iter(names))].device if names else CPU
+    kernel = LoopKernel(
+        name="",
+        buffers=tuple(
+            KernelBuffer(
+                name=new,
+                type=_with_sizes(flat_type(buffers[name]), sizes),
+                access=accesses[name],
+            )
+            for name, new in names.items()
+        ),
+        symbols=tuple(
+            ScalarParameter(new, symbols.get(name, SizeSymbol()).dtype)
+            for name, new in sizes.items()
+        ),
+        fault=_fault_buffer(device) if messages else None,
+        nest=Nest(name="", axes=_renamed_axes(nest.axes, axes, rename), body=tuple(body)),
+        tiling=evolve(
+            tiling,
+            blocks=tuple(tuple(axes[axis] for axis in block) for block in tiling.blocks),
+        ),
+    )
+    return KernelLaunch(
+        kernel=kernel,
+        buffers=tuple(names),
+        symbols=tuple(sizes),
+        messages=messages,
+        provenance=nest.provenance,
+    )
+
+
+def _accesses(code: Iterable[Instruction]) -> dict[str, Access]:
+    found: dict[str, Access] = {}
+    for instruction in code:
+        if isinstance(instruction, Load):
+            now = Access.READ
+        elif isinstance(instruction, Store):
+            plain = instruction.mode is StoreMode.OVERWRITE
+            now = Access.WRITE if plain else Access.READ_WRITE
+        else:
+            continue
+        before = found.setdefault(instruction.buffer, now)
+        if before is not now:
+            found[instruction.buffer] = Access.READ_WRITE
+    return found
+
+
+def _renamed_axes(
+    axes: Iterable[Axis], names: Mapping[str, str], rename: Substitution
+) -> tuple[Axis, ...]:
+    return tuple(Axis(names[axis.name], rename.index(axis.extent)) for axis in axes)
+
+
+def _without_message(instruction: Instruction) -> Instruction:
+    if isinstance(instruction, Check):
+        return evolve(instruction, message="")
+    return instruction
+
+
+def _with_sizes(type: TensorType, sizes: Mapping[str, str]) -> TensorType:
+    """Return a type over the kernel's size symbols, or of unknown size if it lacks some."""
+    (size,) = type.size
+    if not is_whole(size) or any(name not in sizes for name in symbols_in(size)):
+        return evolve(type, size=(Symbol("unknown"),))
+    rename = Substitution(indices={name: Symbol(new) for name, new in sizes.items()})
+    return evolve(type, size=(rename.index(size),))
+
+
+def _fault_buffer(device: Device) -> KernelBuffer:
+    type = TensorType(dtype=DType.I32, size=(1,), stride=(1,), device=device)
+    return KernelBuffer(name="fault", type=type, access=Access.READ_WRITE)
