@@ -26,7 +26,6 @@ from wrapperir.frontend import Lowered
 from wrapperir.frontend.inductor.attention import densify_masks, shorten_attention
 from wrapperir.frontend.inductor.cpu_triton import triton_for_cpu
 from wrapperir.frontend.inductor.decompositions import decompositions
-from wrapperir.frontend.inductor.product_padding import padding_where_needed
 from wrapperir.frontend.inductor.program_cache import (
     cached_by,
     can_keep_programs,
@@ -76,12 +75,12 @@ _logger = logging.getLogger("wrapperir.fallback")
 
 @contextlib.contextmanager
 def own_settings(cache_key: str | None = None) -> Generator[None]:
-    """Turn off what passes or emitters do instead of Inductor, and copies that pad rows.
+    """Turn off what passes or emitters do instead of Inductor.
 
     ``compile_fx`` reads some of these before it hands a graph on for compilation.
     ``cache_key`` is the key of :func:`~.program_cache.cached_by`.
     """
-    with config.patch(_CONFIG), cached_by(cache_key), padding_where_needed():
+    with config.patch(_CONFIG), cached_by(cache_key):
         yield
 
 
