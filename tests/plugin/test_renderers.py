@@ -8,6 +8,7 @@ from wrapperir.ir import KernelDefinitionLine, Language
 from wrapperir.lowering.cpp import CppRenderer
 from wrapperir.lowering.loops import Nest
 from wrapperir.lowering.renderer import LoopKernel, Renderer
+from wrapperir.lowering.triton import TritonRenderer
 from wrapperir.plugin import PluginManager, built_in_renderers, hookimpl
 
 
@@ -36,8 +37,9 @@ def test_renderers_are_found_by_the_kind_of_device() -> None:
     found.register(_plugin([SomeRenderer()]), "acme")
     assert [type(r) for r in found.renderers("cpu")] == [CppRenderer, SomeRenderer]
     assert [type(r) for r in found.renderers("acme")] == [SomeRenderer]
+    assert [type(r) for r in found.renderers("cuda")] == [TritonRenderer]
     assert found.renderers("tpu") == ()
-    assert [len(p.renderers) for p in found.plugins] == [1, 1]
+    assert [len(p.renderers) for p in found.plugins] == [2, 1]
 
 
 class NoLanguage(SomeRenderer):

@@ -1,0 +1,122 @@
+"""Kernels of the Triton renderer run as eager does, and compile for GPUs."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.lowering.triton_kernels import compiled, kernel_of, run, type_of
+from tests.lowering.triton_nests import biased, moments, softmax, transposed
+from wrapperir.ir import DType, Symbol, TensorType
+from wrapperir.kernels import Target
+from wrapperir.lowering.renderer import ReductionForm
+from wrapperir.lowering.triton import TritonRenderer
+
+forms = pytest.mark.parametrize("form", list(ReductionForm))
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(10, 30), (1, 1), (64, 16), (0, 5)])
+def test_a_pointwise_nest_runs_over_a_flat_index(rows: int, columns: int) -> None:
+    x, bias, out = torch.randn(rows, columns), torch.randn(columns), torch.empty(0)
+    out = torch.empty(rows, columns)
+    run(biased(rows, columns), {"in0": x, "in1": bias, "out0": out})
+    torch.testing.assert_close(out, (x + bias).exp())
+
+
+def test_dense_accesses_use_the_flat_index() -> None:
+    x, bias = torch.randn(10, 30), torch.randn(30)
+    buffers = {"in0": x, "in1": bias, "out0": torch.empty(10, 30)}
+    source = run(biased(10, 30), buffers).source
+    assert "tl.load(in0 + x, xmask)" in source
+    assert "tl.load(in1 + i1, xmask)" in source
+    assert "tl.store(out0 + x, v3, xmask)" in source
+
+
+def test_whole_blocks_need_no_mask() -> None:
+    x, bias, out = torch.randn(64, 32), torch.randn(32), torch.empty(64, 32)
+    source = run(biased(64, 32), {"in0": x, "in1": bias, "out0": out}).source
+    assert "mask" not in source
+    torch.testing.assert_close(out, (x + bias).exp())
+
+
+def test_a_transposition_has_a_tile_of_two_dimensions() -> None:
+    x, out = torch.randn(33, 70), torch.empty(70, 33)
+    definition = run(transposed(70, 33), {"in0": x, "out0": out}, blocks=(("i0",), ("i1",)))
+    assert "YBLOCK" in definition.source
+    assert torch.equal(out, x.T)
+
+
+@forms
+@pytest.mark.parametrize(("rows", "columns"), [(7, 100), (1, 1), (3, 64), (2, 5000)])
+def test_inner_loops_over_rows(rows: int, columns: int, form: ReductionForm) -> None:
+    x, out = torch.randn(rows, columns), torch.empty(rows, columns)
+    run(softmax(rows, columns), {"in0": x, "out0": out}, form=form)
+    torch.testing.assert_close(out, x.softmax(1))
+
+
+@forms
+def test_a_row_at_hand_is_loaded_once(form: ReductionForm) -> None:
+    x, out = torch.randn(7, 100), torch.empty(7, 100)
+    source = run(softmax(7, 100), {"in0": x, "out0": out}, form=form).source
+    loads = 1 if form is ReductionForm.PERSISTENT else 3
+    assert source.count("tl.load") == loads
+    assert source.count("evict_first") == (0 if loads == 1 else 1)
+
+
+def test_sizes_can_be_symbols() -> None:
+    rows, columns = Symbol("s0"), Symbol("s1")
+    types = {
+        "in0": TensorType(dtype=DType.F32, size=(rows, columns), stride=(columns, 1)),
+        "in1": TensorType(dtype=DType.F32, size=(columns,), stride=(1,)),
+        "out0": TensorType(dtype=DType.F32, size=(rows, columns), stride=(columns, 1)),
+    }
+    x, bias, out = torch.randn(10, 30), torch.randn(30), torch.empty(10, 30)
+    buffers = {"in0": x, "in1": bias, "out0": out}
+    sizes = {"s0": 10, "s1": 30}
+    run(biased(rows, columns), buffers, symbols=sizes, types=types)
+    torch.testing.assert_close(out, (x + bias).exp())
+
+
+@forms
+def test_rows_of_symbolic_length(form: ReductionForm) -> None:
+    rows, columns = Symbol("s0"), Symbol("s1")
+    type = TensorType(dtype=DType.F32, size=(rows, columns), stride=(columns, 1))
+    x, out = torch.randn(5, 300), torch.empty(5, 300)
+    run(
+        softmax(rows, columns),
+        {"in0": x, "out0": out},
+        symbols={"s0": 5, "s1": 300},
+        types={"in0": type, "out0": type},
+        form=form,
+    )
+    torch.testing.assert_close(out, x.softmax(1))
+
+
+def test_sizes_beyond_32_bits_have_long_indices() -> None:
+    big = TensorType(dtype=DType.F32, size=(1 << 16, 1 << 16), stride=(1 << 16, 1))
+    small = TensorType(dtype=DType.F32, size=(1 << 16,), stride=(1,))
+    types = {"in0": big, "in1": small, "out0": big}
+    long = TritonRenderer().render_kernel(kernel_of(biased(1 << 16, 1 << 16), types))
+    assert "tl.int64" in long.source
+    types = {"in0": type_of(torch.empty(4, 4)), "out0": type_of(torch.empty(4, 4))}
+    short = TritonRenderer().render_kernel(kernel_of(softmax(4, 4), types))
+    assert "tl.int64" not in short.source
+
+
+@pytest.mark.parametrize("target", ["sm_90", "gfx942"])
+@forms
+def test_kernels_compile_for_gpus(form: ReductionForm, target: str, tmp_path: Path) -> None:
+    square, row = type_of(torch.empty(100, 100)), type_of(torch.empty(100))
+    kernels = [
+        kernel_of(softmax(100, 100), {"in0": square, "out0": square}, form=form),
+        kernel_of(moments(100, 100), {"in0": square, "out0": row, "out1": row}, form=form),
+        kernel_of(
+            transposed(100, 100),
+            {"in0": square, "out0": square},
+            blocks=(("i0",), ("i1",)),
+        ),
+    ]
+    for kernel in kernels:
+        definition = TritonRenderer().render_kernel(kernel)
+        made = compiled(definition, Target(target), tmp_path)
+        assert made.asm[Target(target).suffix][:4] == b"\x7fELF"

@@ -1,0 +1,200 @@
+"""The body of a kernel: instructions of a nest, each as lines over a tile of its points."""
+
+from collections.abc import Mapping
+
+from attrs import define, field
+
+from wrapperir.ir import DType, Expr
+from wrapperir.lowering.indexing import IndexRanges
+from wrapperir.lowering.loops import (
+    Apply,
+    Check,
+    IndexValue,
+    InnerLoop,
+    Instruction,
+    Literal,
+    Load,
+    Reduce,
+    Scan,
+    Store,
+)
+from wrapperir.lowering.renderer import LoopKernel
+from wrapperir.lowering.scalar_op import ReduceOp
+from wrapperir.lowering.triton.dtypes import TYPES
+from wrapperir.lowering.triton.folds import ExtremePlace, Fold
+from wrapperir.lowering.triton.index_code import IndexWriter
+from wrapperir.lowering.triton.memory import Memory
+from wrapperir.lowering.triton.moments import Moments, Softmax
+from wrapperir.lowering.triton.reduction import Reduction
+from wrapperir.lowering.triton.scalar_code import scalar_code
+from wrapperir.lowering.triton.scans import write_scan
+from wrapperir.lowering.triton.tile import Dimension
+from wrapperir.lowering.triton.writer import Value, Writer
+
+_REDUCTIONS: Mapping[ReduceOp, type[Reduction]] = {
+    ReduceOp.ARGMIN: ExtremePlace,
+    ReduceOp.ARGMAX: ExtremePlace,
+    ReduceOp.WELFORD: Moments,
+    ReduceOp.ONLINE_SOFTMAX: Softmax,
+}
+_INT32 = (-(1 << 31), (1 << 31) - 1)
+
+
+@define
+class Body:
+    """Writes the instructions of a kernel's nest."""
+
+    kernel: LoopKernel
+    writer: Writer
+    ranges: IndexRanges
+    is_wide: bool
+    values: dict[str, Value] = field(factory=dict[str, Value], init=False)
+    index: IndexWriter = field(init=False)
+    memory: Memory = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Make the writers of indices and of memory accesses."""
+        symbols = {symbol.name: symbol.dtype for symbol in self.kernel.symbols}
+        self.index = IndexWriter(
+            self.writer, self.ranges, symbols, self.values, self.is_wide
+        )
+        self.memory = Memory(self.kernel, self.writer, self.index, self.values)
+
+    def write(self) -> None:
+        """Write the whole body."""
+        self._write_parallel_indices()
+        held: set[Dimension] = set()
+        for number, step in enumerate(self.kernel.nest.body):
+            if isinstance(step, InnerLoop):
+                self._write_loop(step, number, held)
+            else:
+                self._write_instruction(step)
+
+    def _write_parallel_indices(self) -> None:
+        """Define the index of each parallel dimension; the last varies fastest."""
+        dims = self.writer.tile.parallel
+        first = dims[0] if dims else None
+        kind = ".to(tl.int64)" if self.is_wide else ""
+        rest = f"tl.program_id(0){kind}"
+        if len(dims) > 1:
+            rest = self.writer.define(Value(rest, DType.I32), "program").text
+        for dim in reversed(dims):
+            here = rest
+            extent = self.index.text(dim.extent).text
+            if dim is not first:
+                count = self.writer.define(
+                    Value(f"tl.cdiv({extent}, {dim.block})", DType.I32), "count"
+                ).text
+                here = f"({rest} % {count})"
+                rest = f"{rest} // {count}"
+            elif len(dims) > 1:
+                here = f"({rest})"
+            lanes = self.writer.column(f"tl.arange(0, {dim.block})", dim.place)
+            self._write_index(dim, f"{here} * {dim.block} + {lanes}", extent)
+            self.index.enter(dim, dim.axes)
+
+    def _write_index(self, dim: Dimension, text: str, extent: str) -> None:
+        self.writer.add(f"{dim.index} = {text}")
+        if self.writer.is_masked(dim):
+            self.writer.add(f"{dim.mask} = {dim.index} < {extent}")
+
+    def _write_loop(self, loop: InnerLoop, number: int, held: set[Dimension]) -> None:
+        dim = self.writer.tile.loops[loop.axes]
+        writer = self.writer
+        extent = self.index.text(dim.extent).text
+        lanes = writer.column(f"tl.arange(0, {dim.block})", dim.place)
+        kind = ".to(tl.int64)" if self.is_wide else ""
+        writer.extents[dim] = extent
+        self.index.enter(dim, loop.axes)
+        self.memory.begin_loop(number, dim)
+        if dim.is_held:
+            if dim not in held:
+                held.add(dim)
+                self._write_index(dim, f"{lanes}{kind}", extent)
+            for step in loop.body:
+                self._write_in_loop(step, dim)
+        else:
+            base = writer.define(Value(f"{lanes}{kind}", DType.I32), f"{dim.index}base")
+            offset = writer.names.fresh(f"{dim.index}offset")
+            reductions: list[Reduction] = []
+            with writer.loop(f"for {offset} in range(0, {extent}, {dim.block}):"):
+                self._write_index(dim, f"{offset} + {base.text}", extent)
+                for step in loop.body:
+                    found = self._write_in_loop(step, dim, offset)
+                    if found is not None:
+                        reductions.append(found)
+            for reduction in reductions:
+                self.values.update(reduction.finish())
+        self.memory.end_loop()
+
+    def _write_in_loop(
+        self, step: Instruction, dim: Dimension, offset: str = ""
+    ) -> Reduction | None:
+        """Write an instruction of an inner loop; return a reduction to be finished."""
+        match step:
+            case Reduce():
+                kind = _REDUCTIONS.get(step.op, Fold)
+                operands = tuple([self.values[name] for name in step.operands])
+                reduction = kind(step, self.writer, dim, operands)
+                if dim.is_held:
+                    self.values.update(reduction.whole())
+                    return None
+                reduction.accumulate(offset)
+                return reduction
+            case Scan():
+                operands = tuple([self.values[name] for name in step.operands])
+                self.values.update(write_scan(step, self.writer, dim, operands))
+            case _:
+                self._write_instruction(step)
+        return None
+
+    def _write_instruction(self, step: Instruction) -> None:
+        match step:
+            case Literal():
+                self.values[step.result] = self.writer.constant(step.value, step.dtype)
+            case IndexValue():
+                self._write_index_value(step)
+            case Load():
+                self.values[step.result] = self.memory.load(step)
+            case Apply():
+                self._write_apply(step)
+            case Store():
+                self.memory.store(step)
+            case Check():
+                self.memory.check(step)
+            case Reduce() | Scan():
+                raise AssertionError("reductions and scans are in inner loops")
+
+    def _write_index_value(self, step: IndexValue) -> None:
+        low, high = self.ranges.interval(step.expr)
+        is_short = _INT32[0] <= low and high <= _INT32[1]
+        code = self.index.text(step.expr, is_wide=not is_short)
+        kind = TYPES[step.dtype]
+        text = f"tl.full([], {code.text}, {kind})"
+        if code.dims:
+            text = f"({code.text}).to({kind})"
+        value = Value(text, step.dtype, code.dims, code.level)
+        self.values[step.result] = self.writer.define(value, step.result)
+
+    def _write_apply(self, step: Apply) -> None:
+        operands = [self.values[name] for name in step.operands]
+        code = scalar_code(
+            step.op, [value.text for value in operands], operands[-1].dtype, step.dtype
+        )
+        assert code is not None, f"{step.op} of {operands[-1].dtype}"
+        for function in code.functions:
+            self.writer.call(function)
+        dims = frozenset[Dimension]().union(*(value.dims for value in operands))
+        level = max(value.level for value in operands)
+        value = Value(code.text, step.dtype, dims, level)
+        self.values[step.result] = self.writer.define(value, step.result)
+
+
+def index_ranges(kernel: LoopKernel) -> IndexRanges:
+    """Return the ranges of a kernel's axes and of its sizes."""
+    extents: dict[str, Expr] = {axis.name: axis.extent for axis in kernel.nest.axes}
+    for step in kernel.nest.body:
+        if isinstance(step, InnerLoop):
+            extents.update((axis.name, axis.extent) for axis in step.axes)
+    sizes = {symbol.name: (0, float("inf")) for symbol in kernel.symbols}
+    return IndexRanges(extents, sizes)

@@ -1,0 +1,163 @@
+"""Functions that kernels call, as text; a source has those that it needs."""
+
+from collections.abc import Iterable, Mapping
+
+
+def _split(text: str) -> dict[str, str]:
+    parts = text.strip("\n").split("\n\n\n")
+    return {part.split("def ", 1)[1].split("(", 1)[0]: part for part in parts}
+
+
+_FUNCTIONS: Mapping[str, str] = _split("""
+@triton.jit
+def floor_quotient(a, b):
+    quotient = a // b
+    rest = a % b
+    return tl.where((rest != 0) & ((rest < 0) != (b < 0)), quotient - 1, quotient)
+
+
+@triton.jit
+def floor_remainder(a, b):
+    rest = a % b
+    return tl.where((rest != 0) & ((rest < 0) != (b < 0)), rest + b, rest)
+
+
+@triton.jit
+def real_remainder(a, b):
+    rest = libdevice.fmod(a, b)
+    return tl.where((rest != 0) & ((rest < 0) != (b < 0)), rest + b, rest)
+
+
+@triton.jit
+def divided(a, b):
+    if a.dtype.is_fp32():
+        return tl.div_rn(a, b)
+    return a / b
+
+
+@triton.jit
+def real_floor_quotient(a, b):
+    rest = libdevice.fmod(a, b)
+    quotient = divided(a - rest, b)
+    quotient = tl.where((rest != 0) & ((rest < 0) != (b < 0)), quotient - 1.0, quotient)
+    whole = tl.floor(quotient)
+    whole = tl.where(quotient - whole > 0.5, whole + 1.0, whole)
+    ratio = divided(a, b)
+    # A zero has the sign of the ratio.
+    whole = tl.where(quotient != 0, whole, ratio * 0.0)
+    return tl.where(b == 0, ratio, whole)
+
+
+@triton.jit
+def whole_power(base, exponent):
+    factor = base
+    rest = exponent
+    result = base * 0 + exponent * 0 + 1
+    for _ in range(exponent.dtype.primitive_bitwidth):
+        result = tl.where((rest & 1) != 0, result * factor, result)
+        factor = factor * factor
+        rest = rest >> 1
+    return result
+
+
+@triton.jit
+def signed_power(base, exponent):
+    result = whole_power(base, exponent)
+    # Only the powers of 1 and -1 have whole inverses.
+    inverse = tl.where(base == 1, 1, tl.where(base == -1, 1 - 2 * (exponent & 1), 0))
+    return tl.where(exponent < 0, inverse.to(base.dtype), result)
+
+
+@triton.jit
+def added(a, b):
+    return a + b
+
+
+@triton.jit
+def multiplied(a, b):
+    return a * b
+
+
+@triton.jit
+def either(a, b):
+    return a | b
+
+
+@triton.jit
+def both(a, b):
+    return a & b
+
+
+@triton.jit
+def minimum(a, b):
+    return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def maximum(a, b):
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def first_minimum(a, a_place, b, b_place):
+    is_better = (a < b) | ((a != a) & (b == b))
+    is_equal = (a == b) | ((a != a) & (b != b))
+    is_left = is_better | (is_equal & (a_place < b_place))
+    return tl.where(is_left, a, b), tl.where(is_left, a_place, b_place)
+
+
+@triton.jit
+def first_maximum(a, a_place, b, b_place):
+    is_better = (a > b) | ((a != a) & (b == b))
+    is_equal = (a == b) | ((a != a) & (b != b))
+    is_left = is_better | (is_equal & (a_place < b_place))
+    return tl.where(is_left, a, b), tl.where(is_left, a_place, b_place)
+
+
+@triton.jit
+def last_minimum(a, a_place, b, b_place):
+    is_right = (b != b) | ((a == a) & (b <= a))
+    return tl.where(is_right, b, a), tl.where(is_right, b_place, a_place)
+
+
+@triton.jit
+def last_maximum(a, a_place, b, b_place):
+    is_right = (b != b) | ((a == a) & (b >= a))
+    return tl.where(is_right, b, a), tl.where(is_right, b_place, a_place)
+
+
+@triton.jit
+def merged_moments(mean, squares, count, other_mean, other_squares, other_count):
+    delta = other_mean - mean
+    total = count + other_count
+    share = tl.where(total == 0, 0.0, divided(other_count, total))
+    return (
+        mean + delta * share,
+        squares + other_squares + delta * delta * count * share,
+        total,
+    )
+
+
+@triton.jit
+def merged_softmax(peak, total, other_peak, other_total):
+    top = maximum(peak, other_peak)
+    # The exponent of a peak that is the top is 0, for infinities too.
+    scale = libdevice.exp(tl.where(peak == top, 0.0, peak - top))
+    other_scale = libdevice.exp(tl.where(other_peak == top, 0.0, other_peak - top))
+    return top, total * scale + other_total * other_scale
+""")
+
+_BY_NEED = {
+    "signed_power": ("whole_power",),
+    "real_floor_quotient": ("divided",),
+    "merged_moments": ("divided",),
+    "merged_softmax": ("maximum",),
+}
+
+
+def format_functions(names: Iterable[str]) -> list[str]:
+    """Return the texts of functions and of those that they call, in a fixed order."""
+    wanted = set(names)
+    for name in tuple(wanted):
+        wanted.update(_BY_NEED.get(name, ()))
+    return [text for name, text in _FUNCTIONS.items() if name in wanted]

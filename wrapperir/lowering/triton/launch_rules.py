@@ -1,0 +1,262 @@
+"""Block sizes and warps of kernels, by rule: the config to launch, then others to time.
+
+The rules are those that Inductor's heuristics have come to: enough bytes in flight for
+each thread, whole rows in a warp where they are short, and enough programs for all
+multiprocessors.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+
+from attrs import frozen
+
+from wrapperir.ir import Expr, KernelConfig
+from wrapperir.lowering.indexing import IndexRanges
+from wrapperir.lowering.loops import InnerLoop, Load, Reduce, Scan, Store
+from wrapperir.lowering.renderer import LoopKernel
+from wrapperir.lowering.triton.tile import Dimension, Tile, held_block
+
+_UNKNOWN_SIZE = 4096
+"""The size that a symbol is taken to have."""
+_MOST_ELEMENTS = 4096
+"""The most elements of a tile that an inner loop is held in, beside a single row."""
+
+
+class Contiguous(StrEnum):
+    """The dimension along which most accesses of inner loops are contiguous."""
+
+    INNER = "inner"
+    OUTER = "outer"
+
+
+@frozen
+class Launch:
+    """Block sizes by constexpr, and warps."""
+
+    blocks: tuple[tuple[str, int], ...]
+    warps: int
+
+    def config(self, options: Sequence[tuple[str, bool]]) -> KernelConfig:
+        """Return it as a config of a kernel."""
+        values = (*self.blocks, ("num_warps", self.warps), ("num_stages", 1), *options)
+        return KernelConfig(values)
+
+
+def plan_launches(kernel: LoopKernel, tile: Tile, ranges: IndexRanges) -> list[Launch]:
+    """Return ways to launch a kernel, the preferred one first."""
+    if not tile.inner:
+        found = _pointwise(tile)
+    elif _contiguous(kernel, ranges) is Contiguous.INNER:
+        found = _inner_reduction(kernel, tile)
+    else:
+        found = _outer_reduction(kernel, tile)
+    return list(dict.fromkeys(found))
+
+
+def is_masked(dimension: Dimension, launches: Sequence[Launch]) -> bool:
+    """Say whether any launch has a block that reaches beyond a dimension's extent."""
+    extent = dimension.extent
+    if not isinstance(extent, int):
+        return True
+    return any(extent % dict(launch.blocks)[dimension.block] for launch in launches)
+
+
+def size_of(extent: Expr) -> int:
+    """Return an extent; for a symbolic one, a guess."""
+    if isinstance(extent, int):
+        return max(extent, 1)
+    return _UNKNOWN_SIZE
+
+
+def _power(number: float) -> int:
+    """Return the least power of two that is not below a number."""
+    return 1 << max(-int(-number // 1) - 1, 0).bit_length()
+
+
+def _clamp(number: int, low: int, high: int) -> int:
+    return max(low, min(number, high))
+
+
+def _pointwise(tile: Tile) -> list[Launch]:
+    dims = tile.parallel
+    sizes = [_power(size_of(dim.extent)) for dim in dims]
+    shapes: list[tuple[int, ...]]
+    match len(dims):
+        case 0:
+            return [Launch((), 1)]
+        case 1:
+            extent = dims[0].extent
+            points = extent if isinstance(extent, int) else 1 << 20
+            most = _clamp(_power(points / 128), 256, 1024)
+            shapes = [(most,), (most // 2,)]
+            sizes = [_power(max(points, 1))]
+        case 2:
+            shapes = [(32, 32), (64, 64), (16, 64), (64, 16), (16, 256), (256, 16)]
+        case _:
+            ones = [1] * len(dims[3:])
+            shapes = [(*ones, 8, 16, 16), (*ones, 4, 32, 32)]
+    launches: list[Launch] = []
+    for shape in shapes:
+        blocks = [min(block, size) for block, size in zip(shape, sizes, strict=True)]
+        total = 1
+        for block in blocks:
+            total *= block
+        least = 4 if total >= 128 else 1
+        launches.append(_launch(dims, blocks, _clamp(total // 256, least, 8)))
+    return launches
+
+
+def _launch(dims: Sequence[Dimension], blocks: Sequence[int], warps: int) -> Launch:
+    pairs = zip((dim.block for dim in dims), blocks, strict=True)
+    return Launch(tuple(pairs), max(_power(warps), 1))
+
+
+def _reducing(
+    tile: Tile, rows: int, columns: Mapping[Dimension, int], warps: int
+) -> Launch:
+    """Return a launch whose last parallel dimension has ``rows``, and others one."""
+    parallel = [1] * len(tile.parallel)
+    if parallel:
+        parallel[-1] = rows
+    dims = (*tile.parallel, *tile.inner)
+    return _launch(dims, (*parallel, *(columns[dim] for dim in tile.inner)), warps)
+
+
+def _columns(tile: Tile, most: int) -> dict[Dimension, int]:
+    found: dict[Dimension, int] = {}
+    for dim in tile.inner:
+        held = held_block(dim.extent)
+        if dim.is_held:
+            assert held is not None
+            found[dim] = held
+        else:
+            found[dim] = min(held or most, most)
+    return found
+
+
+def _rows(tile: Tile) -> int:
+    """Return the points of the last parallel dimension."""
+    return size_of(tile.parallel[-1].extent) if tile.parallel else 1
+
+
+def _points(tile: Tile) -> int:
+    points = 1
+    for dim in tile.parallel:
+        points *= size_of(dim.extent)
+    return points
+
+
+def _most_rows(tile: Tile, rows: int, columns: int) -> int:
+    """Return a number of rows, at most those that there are, of a tile that is held."""
+    most = max(_MOST_ELEMENTS // columns, 1)
+    return _clamp(_power(rows), 1, min(most, _power(_rows(tile))))
+
+
+def _inner_reduction(kernel: LoopKernel, tile: Tile) -> list[Launch]:
+    points = _points(tile)
+    length = max(size_of(dim.extent) for dim in tile.inner)
+    launches: list[Launch] = []
+    if all(dim.is_held for dim in tile.inner):
+        columns = _columns(tile, 1)
+        widest = max(columns.values())
+        if widest >= 256:
+            rows = min(1024 // widest, 8) if widest <= 1024 and points >= 1024 else 1
+        else:
+            # Short rows: fill the threads, but leave programs for all multiprocessors.
+            rows = min(1024 // widest, _power(points / 512))
+        rows = max(rows, 1)
+        for count in (rows, rows * 2, max(rows // 2, 1)):
+            count = _most_rows(tile, count, widest)
+            elements = count * widest
+            warps = 1 if elements <= 1024 and widest >= 256 else elements // 256
+            launches.append(_reducing(tile, count, columns, _clamp(warps, 1, 16)))
+        elements = rows * widest
+        launches.append(
+            _reducing(
+                tile,
+                _most_rows(tile, rows, widest),
+                columns,
+                _clamp(elements // 128, 2, 16),
+            )
+        )
+        return launches
+    heavy = _work(kernel) >= 10 and points >= 1024
+    most = 1024 if heavy else 2048
+    rows = min(2 if length <= 2048 else 1, _power(_rows(tile)))
+    for rows_here, most_here in ((rows, most), (1, most), (1, most // 2), (1, most * 2)):
+        columns = _columns(tile, most_here)
+        elements = rows_here * max(columns.values())
+        limit = 32 if length > 8192 and most_here > 2048 else 16
+        launches.append(
+            _reducing(tile, rows_here, columns, _clamp(elements // 128, 1, limit))
+        )
+    return launches
+
+
+def _outer_reduction(kernel: LoopKernel, tile: Tile) -> list[Launch]:
+    x, points = _rows(tile), _points(tile)
+    length = max(size_of(dim.extent) for dim in tile.inner)
+    launches: list[Launch] = []
+    if all(dim.is_held for dim in tile.inner):
+        columns = _columns(tile, 1)
+        widest = max(columns.values())
+        for rows in (128, 32, 8, 64):
+            count = _most_rows(tile, rows, widest)
+            launches.append(
+                _reducing(tile, count, columns, _clamp(count * widest // 256, 1, 8))
+            )
+        return launches
+    if points <= 1024:
+        rows, most = _clamp(points // 128, 2, 8), 64
+    elif points // 4096 <= 8:
+        rows, most = 16, 32
+    else:
+        rows = _clamp(_power(points // 4096), 64, 256)
+        most = 512 // rows
+        if _work(kernel) >= 4 and length > 128:
+            rows, most = 32, 64 if length >= 2048 else 32
+    for rows_here, most_here in (
+        (rows, most),
+        (rows * 2, most),
+        (rows, most * 2),
+        (max(rows // 2, 1), most * 2),
+        (64, 8),
+    ):
+        count = min(_power(rows_here), _power(x))
+        columns = _columns(tile, most_here)
+        elements = count * max(columns.values())
+        launches.append(_reducing(tile, count, columns, _clamp(elements // 128, 2, 8)))
+    return launches
+
+
+def _work(kernel: LoopKernel) -> int:
+    """Return how many loads and reductions a kernel's inner loops have."""
+    return sum(
+        isinstance(step, Load | Reduce | Scan)
+        for loop in kernel.nest.body
+        if isinstance(loop, InnerLoop)
+        for step in loop.body
+    )
+
+
+def _contiguous(kernel: LoopKernel, ranges: IndexRanges) -> Contiguous:
+    """Return the dimension along which more accesses of inner loops are contiguous."""
+    strides = {buffer.name: buffer.type.stride for buffer in kernel.buffers}
+    if not kernel.nest.axes:
+        return Contiguous.INNER
+    last = kernel.nest.axes[-1].name
+    inner = outer = 0
+    for loop in kernel.nest.body:
+        if not isinstance(loop, InnerLoop):
+            continue
+        names = {axis.name for axis in (*kernel.nest.axes, *loop.axes)}
+        for step in loop.body:
+            if not isinstance(step, Load | Store):
+                continue
+            total: Expr = 0
+            for expr, stride in zip(step.index, strides[step.buffer], strict=True):
+                total = total + expr * stride
+            scales = ranges.linear_terms(total, names).coefficients
+            inner += any(scales.get(axis.name) == 1 for axis in loop.axes)
+            outer += scales.get(last) == 1
+    return Contiguous.INNER if inner >= outer else Contiguous.OUTER

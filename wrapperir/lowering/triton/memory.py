@@ -1,0 +1,262 @@
+"""Loads, stores, atomic updates and checks of a kernel."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from attrs import frozen
+
+from wrapperir.ir import DType, Expr, symbols_in
+from wrapperir.lowering.loops import (
+    Apply,
+    Check,
+    InnerLoop,
+    Instruction,
+    Load,
+    Nest,
+    Store,
+    StoreMode,
+)
+from wrapperir.lowering.renderer import LoopKernel
+from wrapperir.lowering.triton.dtypes import TYPES, number_text
+from wrapperir.lowering.triton.index_code import IndexWriter
+from wrapperir.lowering.triton.tile import Dimension
+from wrapperir.lowering.triton.writer import Value, Writer, joined
+
+_ATOMIC: Mapping[StoreMode, str] = {
+    StoreMode.ADD: "tl.atomic_add",
+    StoreMode.MIN: "tl.atomic_min",
+    StoreMode.MAX: "tl.atomic_max",
+}
+
+
+@frozen
+class _Guard:
+    """A check that was made: what it was computed from, and its condition."""
+
+    sources: frozenset[str]
+    condition: Value
+
+
+class Memory:
+    """Writes what accesses memory.
+
+    Elements outside of the tile's extents are masked.  So are accesses at positions that a
+    check found to be out of range: a kernel goes on after a check that fails.
+    """
+
+    def __init__(
+        self,
+        kernel: LoopKernel,
+        writer: Writer,
+        index: IndexWriter,
+        values: Mapping[str, Value],
+    ) -> None:
+        """Begin with no access made."""
+        self._kernel = kernel
+        self._writer = writer
+        self._index = index
+        self._values = values
+        self._buffers = {buffer.name: buffer.type for buffer in kernel.buffers}
+        steps = list(instructions(kernel.nest))
+        self._written = {step.buffer for step in steps if isinstance(step, Store)}
+        self._has_loops = any(isinstance(step, InnerLoop) for step in kernel.nest.body)
+        self._versions: dict[str, int] = {}
+        self._is_read: set[str] = set()
+        self._checks = 0
+        self._guards: list[_Guard] = []
+        self._sources = _sources(steps) if kernel.fault is not None else {}
+        self._loop: Dimension | None = None
+        self._here = 0
+        self._reads_left = _reads_by_loop(kernel.nest)
+
+    def begin_loop(self, number: int, dim: Dimension) -> None:
+        """Take the instructions of an inner loop, the step of this number."""
+        self._loop = dim
+        self._here = number
+
+    def end_loop(self) -> None:
+        """Take instructions that are in no inner loop."""
+        self._loop = None
+
+    def load(self, step: Load) -> Value:
+        """Return the value of a load."""
+        type = self._buffers[step.buffer]
+        offset = self._index.offset(step.index, type.stride)
+        selecting = self._selecting(step.mask, _index_names(step.index))
+        offset, masks = self._masked(offset, offset.dims, selecting)
+        options = [mask.text for mask in masks[:1]]
+        if masks and step.mask is not None:
+            options.append(f"other={number_text(step.other, step.dtype)}")
+        hint = self._hint(step.buffer, offset)
+        if hint is not None:
+            options.append(f'eviction_policy="{hint}"')
+        pointer = _pointer(step.buffer, offset)
+        text = f"tl.load({', '.join([pointer, *options])})"
+        level = max(value.level for value in (offset, *masks))
+        if level != self._writer.level and not self._may_hoist(step.buffer):
+            level = self._writer.level
+        version = self._versions.get(step.buffer, 0)
+        self._is_read.add(step.buffer)
+        value = Value(text, step.dtype, offset.dims, level)
+        return self._writer.define(value, step.result, f"{text} #{version}")
+
+    def store(self, step: Store) -> None:
+        """Write a store."""
+        type = self._buffers[step.buffer]
+        offset = self._index.offset(step.index, type.stride)
+        value = self._values[step.value]
+        dims = offset.dims | value.dims
+        if step.mode is not StoreMode.OVERWRITE:  # each point counts
+            loop = () if self._loop is None else (self._loop,)
+            dims = frozenset((*self._writer.tile.parallel, *loop))
+        selecting = self._selecting(step.mask, _index_names(step.index))
+        offset, masks = self._masked(offset, dims, selecting)
+        pointer = _pointer(step.buffer, offset)
+        arguments = [pointer, self._stored(step, value, type.dtype)]
+        arguments += [mask.text for mask in masks[:1]]
+        if self._has_loops and step.buffer in self._is_read:
+            # Several threads may have loaded the same element; they must be done.
+            self._writer.add("tl.debug_barrier()")
+        function = _ATOMIC.get(step.mode, "tl.store")
+        order = "" if step.mode is StoreMode.OVERWRITE else ', sem="relaxed"'
+        self._writer.add(f"{function}({', '.join(arguments)}{order})")
+        self._versions[step.buffer] = self._versions.get(step.buffer, 0) + 1
+
+    def check(self, step: Check) -> None:
+        """Write a check, which leaves its position in the fault buffer if it fails."""
+        fault = self._kernel.fault
+        assert fault is not None
+        self._checks += 1
+        condition = self._values[step.condition]
+        names = [step.condition]
+        if step.mask is not None:
+            mask = self._values[step.mask]
+            names.append(step.mask)
+            inverse = Value(f"({mask.text} == 0)", DType.BOOL, mask.dims, mask.level)
+            condition = joined([condition, inverse], "|", DType.BOOL)
+            condition = self._writer.define(condition)
+        fails = Value(
+            f"({condition.text} == 0)", DType.BOOL, condition.dims, condition.level
+        )
+        fails = self._writer.define(fails)
+        offset, masks = self._masked(Value("0", DType.I32), fails.dims, [fails])
+        pointer = f"{fault.name} + {offset.text}" if offset.dims else fault.name
+        self._writer.add(f"tl.store({pointer}, {self._checks}, {masks[0].text})")
+        self._guards.append(_Guard(self._all_sources(names), condition))
+
+    def _stored(self, step: Store, value: Value, dtype: DType) -> str:
+        if step.mode not in (StoreMode.MIN, StoreMode.MAX) or not dtype.is_float:
+            return value.text
+        # Atomics compare bits: NaN wins as the greatest, or as the least with its sign.
+        bits = 8 * dtype.itemsize
+        quiet = 0x7FC00000 if bits == 32 else 0x7FF8000000000000
+        if step.mode is StoreMode.MIN:
+            quiet |= 1 << bits - 1
+        kind = TYPES[dtype]
+        nan = f"tl.full([], {quiet}, tl.uint{bits}).to({kind}, bitcast=True)"
+        nan = self._writer.define(Value(nan, dtype)).text
+        return f"tl.where({value.text} != {value.text}, {nan}, {value.text})"
+
+    def _selecting(self, mask: str | None, names: Iterable[str]) -> list[Value]:
+        """Return the masks of an access beside those of the tile."""
+        found = [] if mask is None else [self._values[mask]]
+        if self._guards:
+            sources = self._all_sources(names)
+            found += [g.condition for g in self._guards if g.sources & sources]
+        return found
+
+    def _masked(
+        self, offset: Value, dims: frozenset[Dimension], selecting: Sequence[Value]
+    ) -> tuple[Value, list[Value]]:
+        """Return an offset in the shape of an access, and its mask, if it has one."""
+        dims = dims.union(*(value.dims for value in selecting))
+        masks = [*self._writer.mask(dims), *selecting]
+        if offset.dims != dims:
+            level = max([offset.level, *(self._writer.level_of(dim) for dim in dims)])
+            text = f"tl.zeros({self._writer.shape(dims)}, tl.int32)"
+            if offset.text != "0":
+                text = f"({offset.text}) + {text}"
+            offset = Value(text, offset.dtype, dims, level)
+        if not masks:
+            return offset, []
+        return offset, [joined(masks, "&", DType.BOOL)]
+
+    def _may_hoist(self, buffer: str) -> bool:
+        """Say whether a load may move out of the loop that is open.
+
+        What is read must not change, and a loop that never runs must read nothing.
+        """
+        if buffer in self._written:
+            return False
+        extent = None if self._loop is None else self._loop.extent
+        return isinstance(extent, int) and extent > 0
+
+    def _hint(self, buffer: str, offset: Value) -> str | None:
+        """Return the eviction policy of a load: what is read again stays in the cache."""
+        if not self._has_loops:
+            return None
+        loop = () if self._loop is None else (self._loop,)
+        dims = {d for d in (*self._writer.tile.parallel, *loop) if d.extent != 1}
+        if offset.dims and dims - offset.dims:
+            return "evict_last"
+        if self._loop is None or self._loop.is_held or self._loop not in offset.dims:
+            return None
+        is_last = buffer not in self._reads_left.get(self._here, frozenset())
+        return "evict_first" if is_last else "evict_last"
+
+    def _all_sources(self, names: Iterable[str]) -> frozenset[str]:
+        """Return all values that values are computed from, themselves too."""
+        found: set[str] = set()
+        pending = list(names)
+        while pending:
+            name = pending.pop()
+            if name in self._sources and name not in found:
+                found.add(name)
+                pending += self._sources[name]
+        return frozenset(found)
+
+
+def _pointer(buffer: str, offset: Value) -> str:
+    if offset.text == "0":
+        return buffer
+    is_atom = offset.text.isidentifier() or offset.text.isdigit()
+    return f"{buffer} + {offset.text if is_atom else f'({offset.text})'}"
+
+
+def instructions(nest: Nest) -> Iterable[Instruction]:
+    """Yield the instructions of a nest, those of inner loops in their place."""
+    for step in nest.body:
+        if isinstance(step, InnerLoop):
+            yield from step.body
+        else:
+            yield step
+
+
+def _index_names(index: Sequence[Expr]) -> list[str]:
+    return [name for expr in index for name in symbols_in(expr)]
+
+
+def _sources(steps: Iterable[Instruction]) -> dict[str, tuple[str, ...]]:
+    """Return, for values but constants, the values that each is computed from."""
+    found: dict[str, tuple[str, ...]] = {}
+    for step in steps:
+        match step:
+            case Load():
+                mask = () if step.mask is None else (step.mask,)
+                found[step.result] = (*_index_names(step.index), *mask)
+            case Apply():
+                found[step.result] = step.operands
+            case _:
+                pass
+    return found
+
+
+def _reads_by_loop(nest: Nest) -> dict[int, frozenset[str]]:
+    """Return the buffers that are read after each inner loop."""
+    found: dict[int, frozenset[str]] = {}
+    later: set[str] = set()
+    for number in reversed(range(len(nest.body))):
+        step = nest.body[number]
+        found[number] = frozenset(later)
+        body = step.body if isinstance(step, InnerLoop) else (step,)
+        later.update(part.buffer for part in body if isinstance(part, Load))
+    return found

@@ -1,0 +1,102 @@
+"""Why a nest cannot be written in Triton."""
+
+from wrapperir.ir import DType, Expr, Operation
+from wrapperir.lowering.loops import (
+    Apply,
+    Check,
+    IndexValue,
+    InnerLoop,
+    Instruction,
+    Literal,
+    Load,
+    Nest,
+    Reduce,
+    Scan,
+    Store,
+    StoreMode,
+)
+from wrapperir.lowering.scalar_op import ReduceOp
+from wrapperir.lowering.triton.dtypes import TYPES
+from wrapperir.lowering.triton.index_code import WRITTEN
+from wrapperir.lowering.triton.scalar_code import scalar_code
+from wrapperir.lowering.triton.scans import SCANNED
+
+_ADDED = frozenset({DType.F64, DType.F32, DType.F16, DType.BF16, DType.I64, DType.I32})
+_COMPARED = frozenset({DType.F64, DType.F32, DType.I64, DType.I32, DType.U64, DType.U32})
+
+
+def nest_refusal(nest: Nest) -> str | None:
+    """Return why a nest cannot be written, or ``None``."""
+    dtypes: dict[str, DType] = {}
+    for step in nest.body:
+        inner = step if isinstance(step, InnerLoop) else None
+        for part in step.body if isinstance(step, InnerLoop) else (step,):
+            reason = _refusal(part, inner, dtypes)
+            if reason is not None:
+                return reason
+    return None
+
+
+def _refusal(
+    step: Instruction, loop: InnerLoop | None, dtypes: dict[str, DType]
+) -> str | None:
+    """Return why an instruction cannot be written; add the dtypes of its results."""
+    match step:
+        case Literal() | Load():
+            dtypes[step.result] = step.dtype
+        case IndexValue():
+            dtypes[step.result] = step.dtype
+        case Apply():
+            dtypes[step.result] = step.dtype
+            source = dtypes[step.operands[-1]]
+            if source in TYPES and step.dtype in TYPES:
+                names = ["x"] * len(step.operands)
+                if scalar_code(step.op, names, source, step.dtype) is None:
+                    return f"Triton kernels have no {step.op.value} of {source.value}"
+        case Reduce():
+            dtypes.update(dict.fromkeys(step.results, _reduced_dtype(step)))
+        case Scan():
+            dtypes.update(zip(step.results, (step.dtype, DType.I64), strict=False))
+            if step.op not in SCANNED:
+                return f"Triton kernels have no scan of {step.op.value}"
+            if loop is not None and sum(axis.extent != 1 for axis in loop.axes) > 1:
+                return "Triton kernels have no scan along one of several axes"
+        case Store():
+            return _store_refusal(step, dtypes)
+        case Check():
+            return None
+    for dtype in dtypes.values():
+        if dtype not in TYPES:
+            return f"Triton kernels have no {dtype.value}"
+    return _index_refusal(step)
+
+
+def _reduced_dtype(step: Reduce) -> DType:
+    if step.op in (ReduceOp.ANY, ReduceOp.ALL):
+        return DType.BOOL
+    return DType.I64 if step.op in (ReduceOp.ARGMIN, ReduceOp.ARGMAX) else step.dtype
+
+
+def _store_refusal(step: Store, dtypes: dict[str, DType]) -> str | None:
+    dtype = dtypes[step.value]
+    able = _ADDED if step.mode is StoreMode.ADD else _COMPARED
+    if step.mode is not StoreMode.OVERWRITE and dtype not in able:
+        return f"Triton kernels have no atomic {step.mode.value} of {dtype.value}"
+    return _index_refusal(step)
+
+
+def _index_refusal(step: Instruction) -> str | None:
+    exprs: list[Expr] = []
+    if isinstance(step, Load | Store):
+        exprs += step.index
+    elif isinstance(step, IndexValue):
+        exprs.append(step.expr)
+    while exprs:
+        expr = exprs.pop()
+        if isinstance(expr, Operation):
+            if expr.op not in WRITTEN:
+                return f"Triton kernels have no {expr.op.value} in an index"
+            exprs += expr.args
+        elif isinstance(expr, float):
+            return "Triton kernels have no real numbers in an index"
+    return None

@@ -1,0 +1,109 @@
+"""The renderer of Triton kernels."""
+
+from typing import ClassVar
+
+from wrapperir.ir import (
+    BufferParameter,
+    ConstexprParameter,
+    DType,
+    Expr,
+    KernelDefinitionLine,
+    Language,
+    Symbol,
+    ceildiv,
+)
+from wrapperir.ir.expr import mul
+from wrapperir.lowering.loops import Nest
+from wrapperir.lowering.renderer import KernelBuffer, LoopKernel, Renderer
+from wrapperir.lowering.triton.body import Body, index_ranges
+from wrapperir.lowering.triton.device_functions import format_functions
+from wrapperir.lowering.triton.launch_rules import is_masked, plan_launches
+from wrapperir.lowering.triton.names import Names
+from wrapperir.lowering.triton.refusals import nest_refusal
+from wrapperir.lowering.triton.tile import Tile, plan_tile
+from wrapperir.lowering.triton.widths import needs_long_offsets
+from wrapperir.lowering.triton.writer import Writer
+
+_IMPORTS = "import triton\nimport triton.language as tl"
+_LIBRARY = "from triton.language.extra import libdevice"
+
+
+class TritonRenderer(Renderer):
+    """Writes Triton kernels for GPUs.
+
+    A kernel is launched on a grid of one dimension, which counts tiles.  Products are not
+    contracted into sums, and ``f32`` keeps numbers below the normal ones, as in eager.
+    """
+
+    language: ClassVar[Language] = Language.TRITON
+    device_kinds: ClassVar[frozenset[str]] = frozenset({"cuda"})
+
+    def refusal(self, nest: Nest) -> str | None:
+        """Return why the nest cannot be written in Triton, or ``None``."""
+        return nest_refusal(nest)
+
+    def render_kernel(self, kernel: LoopKernel) -> KernelDefinitionLine:
+        """Return the kernel's definition: its source, parameters, grid and configs."""
+        buffers = (*kernel.buffers, *([kernel.fault] if kernel.fault else []))
+        names = _names(kernel, buffers)
+        tile = plan_tile(kernel, names)
+        ranges = index_ranges(kernel)
+        launches = plan_launches(kernel, tile, ranges)
+        dims = (*tile.parallel, *tile.inner)
+        masked = frozenset(dim for dim in dims if is_masked(dim, launches))
+        is_wide = needs_long_offsets(kernel, tile, ranges)
+        writer = Writer(tile, names, masked, DType.I64 if is_wide else DType.I32)
+        Body(kernel, writer, ranges, is_wide).write()
+        source = _format_source(kernel, writer, [dim.block for dim in dims])
+        options = [("enable_fp_fusion", False)]
+        if "libdevice." in source:
+            options.append(("enable_reflect_ftz", False))
+        return KernelDefinitionLine(
+            name=kernel.name,
+            language=Language.TRITON,
+            parameters=(
+                *map(_parameter, kernel.buffers),
+                *kernel.symbols,
+                *map(_parameter, buffers[len(kernel.buffers) :]),
+                *(ConstexprParameter(dim.block) for dim in dims),
+            ),
+            grid=(_grid(tile),),
+            configs=tuple(launch.config(options) for launch in launches),
+            entry=kernel.name,
+            source=source,
+        )
+
+
+def _names(kernel: LoopKernel, buffers: tuple[KernelBuffer, ...]) -> Names:
+    """Return the names of a kernel's parameters, which are in use."""
+    return Names(
+        [
+            *("tl", "triton", "libdevice", kernel.name),
+            *(buffer.name for buffer in buffers),
+            *(symbol.name for symbol in kernel.symbols),
+        ]
+    )
+
+
+def _parameter(buffer: KernelBuffer) -> BufferParameter:
+    return BufferParameter(buffer.name, buffer.type.dtype, buffer.access)
+
+
+def _grid(tile: Tile) -> Expr:
+    programs: Expr = 1
+    for dim in tile.parallel:
+        programs = mul(programs, ceildiv(dim.extent, Symbol(dim.block)))
+    return programs
+
+
+def _format_source(kernel: LoopKernel, writer: Writer, blocks: list[str]) -> str:
+    functions = format_functions(writer.functions)
+    parameters = [buffer.name for buffer in kernel.buffers]
+    parameters += [symbol.name for symbol in kernel.symbols]
+    parameters += [kernel.fault.name] if kernel.fault else []
+    parameters += [f"{block}: tl.constexpr" for block in blocks]
+    body = "\n".join(f"    {line}" for line in writer.lines or ["pass"])
+    entry = f"@triton.jit\ndef {kernel.name}({', '.join(parameters)}):\n{body}\n"
+    text = "\n\n\n".join([*functions, entry])
+    imports = f"{_IMPORTS}\n{_LIBRARY}" if "libdevice." in text else _IMPORTS
+    return f"{imports}\n\n\n{text}"

@@ -1,0 +1,105 @@
+"""The tile of points that a kernel's program computes, and its dimensions.
+
+A dimension of the tile runs over a flat index of one or more axes.  Parallel dimensions
+come first; the axes of an inner loop are the last dimension, each loop's its own.
+"""
+
+from collections.abc import Mapping
+
+from attrs import frozen
+
+from wrapperir.ir import Expr
+from wrapperir.ir.expr import product
+from wrapperir.lowering.loops import Axis, InnerLoop
+from wrapperir.lowering.renderer import LoopKernel, ReductionForm
+from wrapperir.lowering.triton.names import Names
+
+LARGEST = 1 << 20
+"""The most elements of a tile that Triton compiles."""
+
+
+@frozen
+class Dimension:
+    """A dimension of a tile: its flat index, the mask of that, and the block's size.
+
+    ``place`` is its place in the shape of the tile.  ``is_held``: the block of an inner
+    loop covers all of it.
+    """
+
+    index: str
+    mask: str
+    block: str
+    axes: tuple[Axis, ...]
+    place: int
+    is_parallel: bool
+    is_held: bool = False
+
+    @property
+    def extent(self) -> Expr:
+        """The number of points."""
+        return product(tuple(axis.extent for axis in self.axes))
+
+
+@frozen
+class Tile:
+    """The dimensions of a kernel's tile; ``loops`` has one for each inner loop.
+
+    Inner loops of equally many points share a dimension.
+    """
+
+    parallel: tuple[Dimension, ...]
+    loops: Mapping[tuple[Axis, ...], Dimension]
+    rank: int
+
+    @property
+    def inner(self) -> tuple[Dimension, ...]:
+        """The dimensions of inner loops, each once."""
+        return tuple(dict.fromkeys(self.loops.values()))
+
+
+def held_block(extent: Expr) -> int | None:
+    """Return the power of two that holds a constant extent; ``None`` if there is none."""
+    if not isinstance(extent, int):
+        return None
+    block = 1 << max(extent - 1, 0).bit_length()
+    return block if block <= LARGEST else None
+
+
+def plan_tile(kernel: LoopKernel, names: Names) -> Tile:
+    """Return the dimensions of a kernel's tile."""
+    by_name = {axis.name: axis for axis in kernel.nest.axes}
+    loops = [step for step in kernel.nest.body if isinstance(step, InnerLoop)]
+    blocks = kernel.tiling.blocks
+    rank = len(blocks) + bool(loops)
+    letters = ("x", "y", "z", *(f"w{n}" for n in range(len(blocks))))
+    parallel: list[Dimension] = []
+    for place, axes in enumerate(blocks):
+        letter = letters[len(blocks) - 1 - place]
+        parallel.append(
+            Dimension(
+                names.fresh(letter),
+                names.fresh(f"{letter}mask"),
+                names.fresh(f"{letter.upper()}BLOCK"),
+                tuple(by_name[name] for name in axes),
+                place,
+                is_parallel=True,
+            )
+        )
+    inner: dict[tuple[Axis, ...], Dimension] = {}
+    by_extent: dict[Expr, Dimension] = {}
+    is_persistent = kernel.tiling.reduction is ReductionForm.PERSISTENT
+    for loop in loops:
+        extent = product(tuple(axis.extent for axis in loop.axes))
+        if extent not in by_extent:
+            letter = f"r{len(by_extent)}" if by_extent else "r"
+            by_extent[extent] = Dimension(
+                names.fresh(letter),
+                names.fresh(f"{letter}mask"),
+                names.fresh(f"{letter.upper()}BLOCK"),
+                loop.axes,
+                rank - 1,
+                is_parallel=False,
+                is_held=is_persistent and held_block(extent) is not None,
+            )
+        inner[loop.axes] = by_extent[extent]
+    return Tile(tuple(parallel), inner, rank)

@@ -1,0 +1,166 @@
+"""The lines of a kernel's body, in which equal expressions are computed once.
+
+There are two levels: the kernel's body, and the loop over blocks of an inner loop while
+one is open.  A value goes to the outermost level that has all that it is computed from, so
+that nothing is computed in a loop that does not change there.
+"""
+
+from collections.abc import Collection, Generator, Iterable, Sequence
+from contextlib import contextmanager
+
+from attrs import evolve, field, frozen
+
+from wrapperir.ir import DType
+from wrapperir.lowering.triton.dtypes import TYPES, constant_text
+from wrapperir.lowering.triton.names import Names
+from wrapperir.lowering.triton.tile import Dimension, Tile
+
+BODY, LOOP = 0, 1
+"""The levels."""
+
+
+@frozen
+class Value:
+    """A name, or the text of an expression, in a kernel's source.
+
+    ``dims`` are the dimensions of the tile that it varies along; the others have length 1
+    in its shape, and with none it is a scalar.
+    """
+
+    text: str
+    dtype: DType
+    dims: frozenset[Dimension] = frozenset()
+    level: int = BODY
+
+
+@frozen
+class _Level:
+    lines: list[str] = field(factory=list[str])
+    known: dict[str, Value] = field(factory=dict[str, Value])
+
+
+class Writer:
+    """Writes the body of a kernel."""
+
+    def __init__(
+        self, tile: Tile, names: Names, masked: frozenset[Dimension], index_dtype: DType
+    ) -> None:
+        """Begin the body; ``masked`` dimensions have points outside of their extent."""
+        self.tile = tile
+        self.index_dtype = index_dtype
+        self.extents: dict[Dimension, str] = {}
+        self.names = names
+        self.functions: set[str] = set()
+        self._masked = masked
+        self._levels = [_Level()]
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines of the body."""
+        return self._levels[BODY].lines
+
+    @property
+    def level(self) -> int:
+        """The innermost open level."""
+        return len(self._levels) - 1
+
+    def add(self, line: str) -> None:
+        """Append a line to the innermost level."""
+        self._levels[-1].lines.append(line)
+
+    def add_before(self, line: str) -> None:
+        """Append a line to the kernel's body, before the loop that is open."""
+        self._levels[BODY].lines.append(line)
+
+    def define(self, value: Value, wanted: str = "t", key: str | None = None) -> Value:
+        """Return the name of an expression's value, which is computed once.
+
+        ``key`` tells apart equal texts that have different values.
+        """
+        if value.text.isidentifier():
+            return value
+        level = self._levels[value.level]
+        known = level.known.get(key or value.text)
+        if known is not None:
+            return known
+        name = self.names.fresh(wanted)
+        level.lines.append(f"{name} = {value.text}")
+        level.known[key or value.text] = named = evolve(value, text=name)
+        return named
+
+    def constant(self, number: float, dtype: DType) -> Value:
+        """Return a scalar constant."""
+        return self.define(Value(constant_text(number, dtype), dtype))
+
+    def call(self, function: str) -> str:
+        """Return the name of a device function, which the source then has."""
+        self.functions.add(function)
+        return function
+
+    def shape(self, dims: Collection[Dimension]) -> str:
+        """Return the shape of a value that varies along dimensions."""
+        lengths = ["1"] * self.tile.rank if dims else []
+        for dim in dims:
+            lengths[dim.place] = dim.block
+        return f"[{', '.join(lengths)}]"
+
+    def mask(self, dims: Iterable[Dimension]) -> list[Value]:
+        """Return the masks of the dimensions that need one."""
+        found = sorted(set(dims) & self._masked, key=lambda dim: dim.place)
+        return [
+            Value(dim.mask, DType.BOOL, frozenset({dim}), self.level_of(dim))
+            for dim in found
+        ]
+
+    def is_masked(self, dim: Dimension) -> bool:
+        """Say whether a dimension has points outside of its extent."""
+        return dim in self._masked
+
+    def level_of(self, dim: Dimension) -> int:
+        """Return the level that a dimension's index is defined on."""
+        return BODY if dim.is_parallel or dim.is_held else LOOP
+
+    def broadcast(self, value: Value, dims: frozenset[Dimension]) -> Value:
+        """Return a value in the shape of dimensions that include its own."""
+        if value.dims == dims:
+            return value
+        level = max([value.level, *(min(self.level_of(d), self.level) for d in dims)])
+        if not value.dims:  # a scalar, of no shape
+            text = f"tl.full({self.shape(dims)}, {value.text}, {TYPES[value.dtype]})"
+        else:
+            text = f"tl.broadcast_to({value.text}, {self.shape(dims)})"
+        return self.define(Value(text, value.dtype, dims, level))
+
+    def expanded(self, reduced: str) -> str:
+        """Return the text of a reduced tile with its last dimension again, of length 1."""
+        if self.tile.rank == 1:
+            return reduced
+        return f"{reduced}[{':, ' * (self.tile.rank - 1)}None]"
+
+    def column(self, vector: str, place: int) -> str:
+        """Return the text of a vector along one dimension of the tile."""
+        if self.tile.rank == 1:
+            return vector
+        entries = ["None"] * self.tile.rank
+        entries[place] = ":"
+        return f"{vector}[{', '.join(entries)}]"
+
+    @contextmanager
+    def loop(self, head: str) -> Generator[None]:
+        """Open a loop; at its end, its lines go to the body."""
+        self._levels.append(_Level())
+        try:
+            yield
+        finally:
+            done = self._levels.pop()
+            self.add(head)
+            self._levels[BODY].lines.extend(
+                f"    {line}" for line in done.lines or ["pass"]
+            )
+
+
+def joined(values: Sequence[Value], sign: str, dtype: DType) -> Value:
+    """Return the values joined by an infix operator."""
+    dims = frozenset[Dimension]().union(*(value.dims for value in values))
+    level = max(value.level for value in values)
+    return Value(f" {sign} ".join(value.text for value in values), dtype, dims, level)
