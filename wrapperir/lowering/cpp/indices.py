@@ -111,9 +111,9 @@ class IndexFormatter:
                 raise AssertionError(op)
         assert_never(op)
 
-    def _both_natural(self, args: tuple[Expr, ...]) -> bool:
-        def ranges(name: str) -> Interval:
-            return self.ranges.get(name, UNBOUNDED)
+    def interval(self, expr: Expr) -> Interval:
+        """Return an interval that holds every value of an expression."""
+        return interval_of(expr, lambda name: self.ranges.get(name, UNBOUNDED), {})
 
-        (low, _), (least, _) = (interval_of(arg, ranges, {}) for arg in args)
-        return low >= 0 and least >= 0
+    def _both_natural(self, args: tuple[Expr, ...]) -> bool:
+        return all(self.interval(arg)[0] >= 0 for arg in args)

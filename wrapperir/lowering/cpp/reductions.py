@@ -1,4 +1,8 @@
-"""Reductions and scans of one element after the other."""
+"""Reductions and scans as C++ statements, of one element or one of several lanes.
+
+A reduction keeps its state in variables, or in arrays with an element for each lane.  The
+text that follows a variable's name is the *slot*: empty, or an index such as ``[l]``.
+"""
 
 from collections.abc import Sequence
 from typing import assert_never
@@ -11,141 +15,187 @@ from wrapperir.lowering.cpp.operators import format_cast
 from wrapperir.lowering.scalar_op import ReduceOp
 
 
+@frozen
+class Variable:
+    """A variable of a reduction's state: its C++ type, name and value at the start."""
+
+    type: str
+    name: str
+    start: str
+
+
 @frozen(kw_only=True)
-class Accumulation:
-    """The C++ of a reduction: statements before the loop, in it, and after it.
+class Accumulator:
+    """The state of a reduction or scan of values of ``dtype``.
 
-    ``results`` are expressions, valid after the loop, and in it after ``step`` (scans).
+    ``name`` begins the names of its variables.  ``is_wide`` sums ``f32`` in ``f64``, since
+    the error of a long sum would grow with its length.  ``is_scan`` keeps, with the extreme
+    value, the last of equal positions, as ``cummax`` does.  ``is_triple`` says that the
+    operands are means, squares and counts to combine.
     """
 
-    start: tuple[str, ...]
-    step: tuple[str, ...]
-    results: tuple[str, ...]
+    op: ReduceOp
+    dtype: DType
+    name: str
+    is_wide: bool = True
+    is_scan: bool = False
+    is_triple: bool = False
 
+    @property
+    def result_dtypes(self) -> tuple[DType, ...]:
+        """The dtypes of the results."""
+        match self.op:
+            case ReduceOp.ANY | ReduceOp.ALL:
+                return (DType.BOOL,)
+            case ReduceOp.ARGMIN | ReduceOp.ARGMAX:
+                return (self.dtype, DType.I64) if self.is_scan else (DType.I64,)
+            case ReduceOp.WELFORD:
+                return (self.dtype,) * 3
+            case ReduceOp.ONLINE_SOFTMAX:
+                return (self.dtype,) * 2
+            case ReduceOp.SUM | ReduceOp.PROD | ReduceOp.MIN | ReduceOp.MAX:
+                return (self.dtype,)
+        assert_never(self.op)
 
-def result_dtypes(op: ReduceOp, dtype: DType) -> tuple[DType, ...]:
-    """Return the dtypes of the results of a reduction of values of ``dtype``."""
-    match op:
-        case ReduceOp.ANY | ReduceOp.ALL:
-            return (DType.BOOL,)
-        case ReduceOp.ARGMIN | ReduceOp.ARGMAX:
-            return (DType.I64,)
-        case ReduceOp.WELFORD:
-            return (dtype, dtype, dtype)
-        case ReduceOp.ONLINE_SOFTMAX:
-            return (dtype, dtype)
-        case ReduceOp.SUM | ReduceOp.PROD | ReduceOp.MIN | ReduceOp.MAX:
-            return (dtype,)
-    assert_never(op)
+    def variables(self, first: str = "0") -> tuple[Variable, ...]:
+        """Return the variables; ``first`` is the position of the first value."""
+        kind, name = scalar_type(self._kind), self.name
+        least, most = identity_literals(self._kind)
+        match self.op:
+            case ReduceOp.SUM | ReduceOp.PROD:
+                start = "0" if self.op is ReduceOp.SUM else "1"
+                return (Variable(kind, name, start),)
+            case ReduceOp.MIN | ReduceOp.MAX:
+                start = most if self.op is ReduceOp.MIN else least
+                return (Variable(kind, name, start),)
+            case ReduceOp.ANY | ReduceOp.ALL:
+                start = "true" if self.op is ReduceOp.ALL else "false"
+                return (Variable("bool", name, start),)
+            case ReduceOp.ARGMIN | ReduceOp.ARGMAX:
+                start = most if self.op is ReduceOp.ARGMIN else least
+                return Variable(kind, name, start), Variable("i64", f"{name}_at", first)
+            case ReduceOp.WELFORD:
+                names = (name, f"{name}_squares", f"{name}_count")
+                return tuple(Variable(kind, part, "0") for part in names)
+            case ReduceOp.ONLINE_SOFTMAX:
+                total = Variable(kind, f"{name}_total", "0")
+                return (Variable(kind, name, least), total)
+        assert_never(self.op)
 
+    def step(self, operands: Sequence[str], position: str, slot: str = "") -> str:
+        """Return the statement that adds a value, which is at ``position``."""
+        values = [self._converted(operand) for operand in operands]
+        return self._step(values, position, slot)
 
-def scan_dtypes(op: ReduceOp, dtype: DType) -> tuple[DType, ...]:
-    """Return the dtypes of the results of a scan of values of ``dtype``."""
-    return (dtype, DType.I64) if op in (ReduceOp.ARGMIN, ReduceOp.ARGMAX) else (dtype,)
+    def _step(self, values: Sequence[str], position: str, slot: str) -> str:
+        state, value = f"{self.name}{slot}", values[0]
+        match self.op:
+            case ReduceOp.SUM:
+                sign = "|" if self.dtype is DType.BOOL else "+"
+                return f"{state} = {state} {sign} {value};"
+            case ReduceOp.PROD:
+                sign = "&" if self.dtype is DType.BOOL else "*"
+                return f"{state} = {state} {sign} {value};"
+            case ReduceOp.MIN | ReduceOp.MAX:
+                return f"{state} = {self.op.value}imum({state}, {value});"
+            case ReduceOp.ANY:
+                return f"{state} = {state} | ({value} != 0);"
+            case ReduceOp.ALL:
+                return f"{state} = {state} & ({value} != 0);"
+            case ReduceOp.ARGMIN | ReduceOp.ARGMAX:
+                at = f"{self.name}_at{slot}"
+                return (
+                    f"if ({self._is_better(value, state)})"
+                    f" {state} = {value}, {at} = {position};"
+                )
+            case ReduceOp.WELFORD:
+                function = "add_square" if self._sums_squares else "welford"
+                return f"{function}({self._state(slot)}, {', '.join(values)});"
+            case ReduceOp.ONLINE_SOFTMAX:
+                return f"online_softmax({self._state(slot)}, {value});"
+        assert_never(self.op)
 
+    def combine(self, into: str, other: str) -> str:
+        """Return the statement that adds the state of one slot to that of another."""
+        state, value = f"{self.name}{into}", f"{self.name}{other}"
+        match self.op:
+            case ReduceOp.ARGMIN | ReduceOp.ARGMAX:
+                at, place = f"{self.name}_at{into}", f"{self.name}_at{other}"
+                better = self._is_better(value, state)
+                earlier = f"is_same({value}, {state}) & ({place} < {at})"
+                return f"if ({better} | ({earlier})) {state} = {value}, {at} = {place};"
+            case ReduceOp.WELFORD:
+                function = "add_squares" if self._sums_squares else "welford"
+                return f"{function}({self._state(into)}, {self._state(other)});"
+            case ReduceOp.ONLINE_SOFTMAX:
+                return f"online_softmax({self._state(into)}, {self._state(other)});"
+            case (
+                ReduceOp.SUM
+                | ReduceOp.PROD
+                | ReduceOp.MIN
+                | ReduceOp.MAX
+                | ReduceOp.ANY
+                | ReduceOp.ALL
+            ):
+                return self._step((value,), "", into)
+        assert_never(self.op)
 
-def accumulate(
-    op: ReduceOp, dtype: DType, operands: Sequence[str], name: str, position: str
-) -> Accumulation:
-    """Return a reduction of ``operands``, C++ values of ``dtype``.
+    def results(self, slot: str = "") -> tuple[str, ...]:
+        """Return the results, of :attr:`result_dtypes`."""
+        state = f"{self.name}{slot}"
+        match self.op:
+            case ReduceOp.ARGMIN | ReduceOp.ARGMAX:
+                at = f"{self.name}_at{slot}"
+                return (self._result(state), at) if self.is_scan else (at,)
+            case ReduceOp.WELFORD:
+                mean, squares, count = (f"{v.name}{slot}" for v in self.variables())
+                if self._sums_squares:
+                    squares = f"squared_differences({mean}, {squares}, {count})"
+                    mean = f"{mean} / {count}"
+                return tuple(map(self._result, (f"({mean})", squares, count)))
+            case ReduceOp.ONLINE_SOFTMAX:
+                total = f"softmax_total({state}, {self.name}_total{slot})"
+                return self._result(state), self._result(total)
+            case (
+                ReduceOp.SUM
+                | ReduceOp.PROD
+                | ReduceOp.MIN
+                | ReduceOp.MAX
+                | ReduceOp.ANY
+                | ReduceOp.ALL
+            ):
+                return (self._result(state),)
+        assert_never(self.op)
 
-    ``name`` begins the names of its variables; ``position`` is the row-major position in
-    the loop.
-    """
-    if dtype in HALVES:
-        wide = [format_cast(operand, dtype, DType.F32) for operand in operands]
-        inner = accumulate(op, DType.F32, wide, name, position)
-        dtypes = zip(inner.results, result_dtypes(op, DType.F32), strict=True)
-        return Accumulation(
-            start=inner.start,
-            step=inner.step,
-            results=tuple(
-                format_cast(result, DType.F32, dtype) if given is DType.F32 else result
-                for result, given in dtypes
-            ),
-        )
-    kind, value = scalar_type(dtype), operands[0]
-    least, most = identity_literals(dtype)
-    match op:
-        case ReduceOp.SUM | ReduceOp.PROD:
-            return _folded(op, dtype, value, name)
-        case ReduceOp.MIN | ReduceOp.MAX:
-            start, function = (
-                (most, "minimum") if op is ReduceOp.MIN else (least, "maximum")
-            )
-            step = f"{name} = {function}({name}, {value});"
-            return _single(f"{kind} {name} = {start};", step, name)
-        case ReduceOp.ANY:
-            return _single(f"bool {name} = false;", f"{name} |= {value} != 0;", name)
-        case ReduceOp.ALL:
-            return _single(f"bool {name} = true;", f"{name} &= {value} != 0;", name)
-        case ReduceOp.ARGMIN | ReduceOp.ARGMAX:
-            start, test = (
-                (most, "is_before") if op is ReduceOp.ARGMIN else (least, "is_after")
-            )
-            return Accumulation(
-                start=(f"{kind} {name} = {start};", f"i64 {name}_at = 0;"),
-                step=(
-                    f"if ({test}({value}, {name})) "
-                    f"{name} = {value}, {name}_at = {position};",
-                ),
-                results=(f"{name}_at",),
-            )
-        case ReduceOp.WELFORD:
-            parts = (name, f"{name}_squares", f"{name}_count")
-            return Accumulation(
-                start=(f"{kind} {parts[0]} = 0, {parts[1]} = 0, {parts[2]} = 0;",),
-                step=(f"welford({', '.join((*parts, *operands))});",),
-                results=parts,
-            )
-        case ReduceOp.ONLINE_SOFTMAX:
-            pair = (name, f"{name}_total")
-            return Accumulation(
-                start=(f"{kind} {pair[0]} = {least}, {pair[1]} = 0;",),
-                step=(f"online_softmax({', '.join((*pair, value))});",),
-                results=pair,
-            )
-    assert_never(op)
+    @property
+    def _sums_squares(self) -> bool:
+        """Whether variance is from sums in ``f64``, which round less than Welford's."""
+        is_narrow = self.dtype is not DType.F64
+        return self.op is ReduceOp.WELFORD and is_narrow and not self.is_triple
 
+    @property
+    def _kind(self) -> DType:
+        """The dtype of the state."""
+        is_sum = self.op in (ReduceOp.SUM, ReduceOp.PROD) and self.is_wide
+        narrow = DType.F32 if self.dtype in HALVES else self.dtype
+        if narrow is DType.F32 and (is_sum or self._sums_squares):
+            return DType.F64
+        return narrow
 
-def _folded(op: ReduceOp, dtype: DType, value: str, name: str) -> Accumulation:
-    """Return a sum or product; of ``f32`` in ``f64``, as a long sum's error would grow."""
-    is_sum = op is ReduceOp.SUM
-    if dtype is DType.BOOL:
-        return _single(
-            f"bool {name} = {'false' if is_sum else 'true'};",
-            f"{name} {'|' if is_sum else '&'}= {value};",
-            name,
-        )
-    kind = "f64" if dtype is DType.F32 else scalar_type(dtype)
-    step = f"{name} = {name} {'+' if is_sum else '*'} {value};"
-    result = f"f32({name})" if dtype is DType.F32 else name
-    return _single(f"{kind} {name} = {0 if is_sum else 1};", step, result)
+    def _converted(self, operand: str) -> str:
+        if self._kind is self.dtype or not self.dtype.is_float:
+            return operand
+        return format_cast(operand, self.dtype, self._kind)
 
+    def _result(self, text: str) -> str:
+        return format_cast(text, self._kind, self.dtype)
 
-def _single(start: str, step: str, result: str) -> Accumulation:
-    return Accumulation(start=(start,), step=(step,), results=(result,))
+    def _state(self, slot: str) -> str:
+        return ", ".join(f"{variable.name}{slot}" for variable in self.variables())
 
-
-def accumulate_scan(
-    op: ReduceOp, dtype: DType, operand: str, name: str, position: str
-) -> Accumulation:
-    """Return a scan; ``position`` is that along the scanned axis.
-
-    Of equal values and of NaN the last is taken, as ``cummax`` and ``cummin`` do.
-    """
-    if op not in (ReduceOp.ARGMIN, ReduceOp.ARGMAX):
-        return accumulate(op, dtype, (operand,), name, position)
-    sign = "<=" if op is ReduceOp.ARGMIN else ">="
-    least, most = identity_literals(dtype)
-    value = format_cast(operand, dtype, DType.F32) if dtype in HALVES else operand
-    best = format_cast(name, dtype, DType.F32) if dtype in HALVES else name
-    test = f"{value} != {value} || {value} {sign} {best}"
-    return Accumulation(
-        start=(
-            f"{scalar_type(dtype)} {name} = {most if op is ReduceOp.ARGMIN else least};",
-            f"i64 {name}_at = 0;",
-        ),
-        step=(f"if ({test}) {name} = {operand}, {name}_at = {position};",),
-        results=(name, f"{name}_at"),
-    )
+    def _is_better(self, value: str, state: str) -> str:
+        if not self.is_scan:
+            test = "is_before" if self.op is ReduceOp.ARGMIN else "is_after"
+            return f"{test}({value}, {state})"
+        sign = "<=" if self.op is ReduceOp.ARGMIN else ">="
+        return f"({value} != {value}) | ({value} {sign} {state})"

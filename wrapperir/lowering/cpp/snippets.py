@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from wrapperir.lowering.cpp.libm_snippets import LIBM
+from wrapperir.lowering.cpp.math_snippets import MATH
 
 _TYPES = {
     name: f"typedef {text} {name};"
@@ -30,6 +31,9 @@ _MEMORY = {
     "stored": """
 template <class T> struct stored_of { typedef T type __attribute__((may_alias)); };
 template <class T> using stored = typename stored_of<T>::type;""",
+    # A number of lanes that is known to the compiler.
+    "count": """
+template <i64 N> struct count { constexpr operator i64() const { return N; } };""",
 }
 
 _HALVES = {
@@ -126,13 +130,13 @@ template <class T> inline T floordiv_real(T a, T b) {
 inline f32 floordiv(f32 a, f32 b) { return floordiv_real(a, b); }
 inline f64 floordiv(f64 a, f64 b) { return floordiv_real(a, b); }""",
     "minimum": """
-template <class T> inline T minimum(T a, T b) { return a < b || a != a ? a : b; }""",
+template <class T> inline T minimum(T a, T b) { return (a < b) | (a != a) ? a : b; }""",
     "maximum": """
-template <class T> inline T maximum(T a, T b) { return a > b || a != a ? a : b; }""",
+template <class T> inline T maximum(T a, T b) { return (a > b) | (a != a) ? a : b; }""",
     "fmin": """
-template <class T> inline T fmin(T a, T b) { return a < b || b != b ? a : b; }""",
+template <class T> inline T fmin(T a, T b) { return (a < b) | (b != b) ? a : b; }""",
     "fmax": """
-template <class T> inline T fmax(T a, T b) { return a > b || b != b ? a : b; }""",
+template <class T> inline T fmax(T a, T b) { return (a > b) | (b != b) ? a : b; }""",
     "is_inf": """
 template <class T> inline bool is_inf(T a) { return absolute(a) == T(__builtin_inf()); }""",
     "sign_bit": """
@@ -172,11 +176,29 @@ inline f64 copysign(f64 a, f64 b) { return __builtin_copysign(a, b); }""",
 _REDUCTIONS = {
     "is_before": """
 template <class T> inline bool is_before(T a, T best) {  // for an argmin
-  return a < best || (a != a && best == best);
+  return (a < best) | ((a != a) & (best == best));
 }""",
     "is_after": """
 template <class T> inline bool is_after(T a, T best) {  // for an argmax
-  return a > best || (a != a && best == best);
+  return (a > best) | ((a != a) & (best == best));
+}""",
+    "is_same": """
+template <class T> inline bool is_same(T a, T b) {
+  return (a == b) | ((a != a) & (b != b));
+}""",
+    "add_square": """
+inline void add_square(f64& sum, f64& squares, f64& count, f64 a) {
+  sum += a, squares = __builtin_fma(a, a, squares), count += 1;
+}""",
+    "add_squares": """
+inline void add_squares(f64& sum, f64& squares, f64& count, f64 sum2, f64 squares2,
+                        f64 count2) {
+  sum += sum2, squares += squares2, count += count2;
+}""",
+    "squared_differences": """
+inline f64 squared_differences(f64 sum, f64 squares, f64 count) {
+  f64 result = __builtin_fma(-sum, sum / count, squares);
+  return result < 0 ? 0 : result;
 }""",
     # B. P. Welford, 1962; and T. F. Chan, G. H. Golub, R. J. LeVeque, 1979, for two sets.
     "welford": """
@@ -188,19 +210,22 @@ template <class T> inline void welford(T& mean, T& squares, T& count, T a) {
 }
 template <class T>
 inline void welford(T& mean, T& squares, T& count, T mean2, T squares2, T count2) {
-  if (count2 == 0) return;
-  T total = count + count2, delta = mean2 - mean, share = count2 / total;
-  mean += delta * share;
-  squares += squares2 + delta * delta * count * share;
+  T total = count + count2, delta = mean2 - mean;
+  T share = count2 == 0 ? T(0) : count2 / total;
+  mean += share == 0 ? T(0) : delta * share;
+  squares += squares2 + (share == 0 ? T(0) : delta * delta * count * share);
   count = total;
 }""",
-    # M. Milakov, N. Gimelshein, 2018.
+    # M. Milakov, N. Gimelshein, 2018.  The lesser of two maxima is scaled.
     "online_softmax": """
-template <class T> inline void online_softmax(T& most, T& total, T a) {
-  T high = maximum(most, a);
-  T scaled = most == high ? total : total * exp(most - high);
-  total = scaled + (a == high ? T(1) : exp(a - high));
-  most = high;
+template <class T> inline void online_softmax(T& most, T& total, T a, T total2 = 1) {
+  T scale = exp(a == most ? T(0) : a < most ? a - most : most - a);
+  total = a > most ? total * scale + total2 : total + total2 * scale;
+  most = maximum(most, a);
+}""",
+    "softmax_total": """
+template <class T> inline T softmax_total(T most, T total) {
+  return (most - most == 0) | (total == 0) ? total : T(__builtin_nan(""));
 }""",
 }
 
@@ -208,6 +233,7 @@ SNIPPETS: Mapping[str, str] = {
     **_TYPES,
     **_MEMORY,
     **LIBM,
+    **MATH,
     **_HALVES,
     **_CASTS,
     **_ARITHMETIC,

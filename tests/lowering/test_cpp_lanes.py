@@ -1,0 +1,321 @@
+"""C++ kernels that compute several points side by side give correct results."""
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import pytest
+import torch
+
+from tests.lowering.cpp_kernels import build_kernels, kernel_of, type_of
+from wrapperir.ir import DType, Expr, Symbol, TensorType, add, mul
+from wrapperir.lowering.cpp.lanes import LaneAnalysis, Lanes
+from wrapperir.lowering.loops import (
+    Apply,
+    Axis,
+    InnerLoop,
+    Literal,
+    Load,
+    Nest,
+    Reduce,
+    Scan,
+    Store,
+    StoreMode,
+)
+from wrapperir.lowering.renderer import LoopKernel
+from wrapperir.lowering.scalar_op import ReduceOp, ScalarOp
+
+_I, _J, _R = Symbol("i0"), Symbol("i1"), Symbol("r0")
+_EXTENTS = (1, 8, 63, 64, 65, 130, 200)
+_ROWS = 5
+
+Wanted = Callable[[torch.Tensor], Sequence[torch.Tensor]]
+
+
+def _softmax_parts(x: torch.Tensor) -> Sequence[torch.Tensor]:
+    most = x.amax(1)
+    return most, (x - most[:, None]).exp().sum(1)
+
+
+def _welford_parts(x: torch.Tensor) -> Sequence[torch.Tensor]:
+    squares = (x - x.mean(1, keepdim=True)).square().sum(1)
+    return x.mean(1), squares, torch.full((x.shape[0],), float(x.shape[1]))
+
+
+_REDUCTIONS: dict[ReduceOp, Wanted] = {
+    ReduceOp.SUM: lambda x: (x.sum(1),),
+    ReduceOp.PROD: lambda x: (x.prod(1),),
+    ReduceOp.MIN: lambda x: (x.amin(1),),
+    ReduceOp.MAX: lambda x: (x.amax(1),),
+    ReduceOp.ARGMIN: lambda x: (x.argmin(1),),
+    ReduceOp.ARGMAX: lambda x: (x.argmax(1),),
+    ReduceOp.WELFORD: _welford_parts,
+    ReduceOp.ONLINE_SOFTMAX: _softmax_parts,
+}
+
+
+def _type(size: tuple[Expr, ...], dtype: DType = DType.F32) -> TensorType:
+    strides: list[Expr] = [1]
+    for extent in reversed(size[1:]):
+        strides.insert(0, mul(strides[0], extent))
+    return TensorType(dtype=dtype, size=size, stride=tuple(strides))
+
+
+def _result_dtypes(op: ReduceOp) -> list[DType]:
+    if op in (ReduceOp.ARGMIN, ReduceOp.ARGMAX):
+        return [DType.I64]
+    counts = {ReduceOp.WELFORD: 3, ReduceOp.ONLINE_SOFTMAX: 2}
+    return [DType.F32] * counts.get(op, 1)
+
+
+def _reduction(
+    name: str, op: ReduceOp, rows: Expr, length: Expr, *, is_outer: bool
+) -> LoopKernel:
+    """Return a reduction of each row of a buffer, or each column of its transpose."""
+    load = (_R, _I) if is_outer else (_I, _R)
+    dtypes = _result_dtypes(op)
+    values = tuple(f"a{n}" for n in range(len(dtypes)))
+    loop = InnerLoop(
+        axes=(Axis("r0", length),),
+        body=(
+            Load(result="v0", dtype=DType.F32, buffer="x", index=load),
+            Reduce(results=values, dtype=DType.F32, op=op, operands=("v0",)),
+        ),
+    )
+    stores = (Store(buffer=f"out{n}", index=(_I,), value=v) for n, v in enumerate(values))
+    nest = Nest(name=name, axes=(Axis("i0", rows),), body=(loop, *stores))
+    shape = (length, rows) if is_outer else (rows, length)
+    outputs = {f"out{n}": _type((rows,), dtype) for n, dtype in enumerate(dtypes)}
+    symbols = [s.name for s in (rows, length) if isinstance(s, Symbol)]
+    return kernel_of(nest, {"x": _type(shape), **outputs}, symbols)
+
+
+def _values(*shape: int) -> torch.Tensor:
+    x = torch.randn(shape)
+    x[shape[0] // 2] = x[shape[0] // 2, 0]  # equal values
+    if shape[0] > 3:
+        x[3, -1] = math.nan
+        x[2, 0] = -math.inf
+    return x
+
+
+def _check(op: ReduceOp, x: torch.Tensor, outputs: Sequence[torch.Tensor]) -> None:
+    for got, wanted in zip(outputs, _REDUCTIONS[op](x.double()), strict=True):
+        torch.testing.assert_close(
+            got.double(), wanted.double(), rtol=2e-5, atol=1e-5, equal_nan=True
+        )
+
+
+def _outputs(op: ReduceOp, rows: int) -> list[torch.Tensor]:
+    return [
+        torch.zeros(rows, dtype=getattr(torch, dtype.torch_name))
+        for dtype in _result_dtypes(op)
+    ]
+
+
+@pytest.mark.parametrize("is_outer", [False, True], ids=["inner", "outer"])
+def test_reductions_of_lanes(is_outer: bool) -> None:
+    cases = [(op, extent) for op in _REDUCTIONS for extent in _EXTENTS]
+    kernels: list[LoopKernel] = []
+    for op, extent in cases:
+        rows, length = (extent, 20) if is_outer else (_ROWS, extent)
+        name = f"{op.value}_{extent}"
+        kernels.append(_reduction(name, op, rows, length, is_outer=is_outer))
+    for (op, extent), built in zip(cases, build_kernels(kernels), strict=True):
+        x = _values(extent, 20) if is_outer else _values(_ROWS, extent)
+        outputs = _outputs(op, x.shape[0])
+        built.launch([x.t().contiguous() if is_outer else x, *outputs])
+        _check(op, x, outputs)
+
+
+@pytest.mark.parametrize("is_outer", [False, True], ids=["inner", "outer"])
+def test_reductions_of_symbolic_extents(is_outer: bool) -> None:
+    rows, length = Symbol("s0"), Symbol("s1")
+    kernels = [
+        _reduction(f"{op.value}", op, rows, length, is_outer=is_outer) for op in _REDUCTIONS
+    ]
+    for op, built in zip(_REDUCTIONS, build_kernels(kernels), strict=True):
+        for extent in _EXTENTS:
+            x = _values(extent, 20) if is_outer else _values(_ROWS, extent)
+            outputs = _outputs(op, x.shape[0])
+            given = x.t().contiguous() if is_outer else x
+            built.launch([given, *outputs, *x.shape])
+            _check(op, x, outputs)
+
+
+def test_long_sums_keep_their_precision() -> None:
+    kernels = [
+        _reduction("inner", ReduceOp.SUM, 1, 1 << 20, is_outer=False),
+        _reduction("outer", ReduceOp.SUM, 16, 1 << 16, is_outer=True),
+    ]
+    inner, outer = build_kernels(kernels)
+    x, out = torch.rand(1, 1 << 20), torch.zeros(1)
+    inner.launch([x, out])
+    torch.testing.assert_close(out.double(), x.double().sum(1), rtol=1e-7, atol=0)
+    x, out = torch.rand(1 << 16, 16), torch.zeros(16)
+    outer.launch([x, out])
+    torch.testing.assert_close(out.double(), x.double().sum(0), rtol=1e-7, atol=0)
+
+
+def _normalisation(extent: Expr, *, is_outer: bool) -> Nest:
+    """Return ``x * rsqrt(mean of x * x) + x0``, where ``x0`` is a value of its point."""
+    at = (_R, _I) if is_outer else (_I, _R)
+    first = (0, _I) if is_outer else (_I, 0)
+    load = partial(Load, dtype=DType.F32, buffer="x")
+
+    def apply(result: str, op: ScalarOp, *operands: str) -> Apply:
+        return Apply(result=result, dtype=DType.F32, op=op, operands=operands)
+
+    summing = InnerLoop(
+        axes=(Axis("r0", extent),),
+        body=(
+            load(result="v1", index=at),
+            apply("v2", ScalarOp.MUL, "v1", "v1"),
+            Reduce(results=("a0",), dtype=DType.F32, op=ReduceOp.SUM, operands=("v2",)),
+        ),
+    )
+    storing = InnerLoop(
+        axes=(Axis("r0", extent),),
+        body=(
+            load(result="v5", index=at),
+            apply("v6", ScalarOp.MUL, "v5", "v4"),
+            apply("v7", ScalarOp.ADD, "v6", "v0"),
+            Store(buffer="out", index=at, value="v7"),
+        ),
+    )
+    body = (
+        load(result="v0", index=first),
+        summing,
+        Literal(result="n", dtype=DType.F32, value=20.0),
+        apply("v3", ScalarOp.DIV, "a0", "n"),
+        apply("v4", ScalarOp.RSQRT, "v3"),
+        storing,
+    )
+    name = "outer" if is_outer else "inner"
+    return Nest(name=name, axes=(Axis("i0", 100),), body=body)
+
+
+def test_values_are_kept_between_loops() -> None:
+    x = torch.randn(100, 20)
+    wanted = x * (x * x).mean(1, keepdim=True).rsqrt() + x[:, :1]
+    for is_outer in (False, True):
+        given = x.t().contiguous() if is_outer else x
+        types = {"x": type_of(given), "out": type_of(given)}
+        nest = _normalisation(20, is_outer=is_outer)
+        lanes = LaneAnalysis(nest, types).choose()
+        assert lanes == (Lanes(axis="i0") if is_outer else Lanes(loops=frozenset({1, 5})))
+        (built,) = build_kernels([kernel_of(nest, types)])
+        out = torch.zeros_like(given)
+        built.launch([given, out])
+        torch.testing.assert_close(out.t() if is_outer else out, wanted)
+
+
+def test_a_scan_along_rows_runs_beside_other_columns() -> None:
+    x = torch.randn(30, 100)
+    index = (_R, _I)
+    loop = InnerLoop(
+        axes=(Axis("r0", 30),),
+        body=(
+            Load(result="v0", dtype=DType.F32, buffer="x", index=index),
+            Scan(results=("v1",), dtype=DType.F32, op=ReduceOp.SUM, operands=("v0",)),
+            Store(buffer="sums", index=index, value="v1"),
+            Scan(
+                results=("v2", "v3"), dtype=DType.F32, op=ReduceOp.ARGMAX, operands=("v0",)
+            ),
+            Store(buffer="most", index=index, value="v2"),
+            Store(buffer="places", index=index, value="v3"),
+        ),
+    )
+    nest = Nest(name="scan", axes=(Axis("i0", 100),), body=(loop,))
+    sums, most, places = torch.zeros(30, 100), torch.zeros(30, 100), torch.zeros(30, 100)
+    places = places.long()
+    tensors = {"x": x, "sums": sums, "most": most, "places": places}
+    types = {name: type_of(tensor) for name, tensor in tensors.items()}
+    assert LaneAnalysis(nest, types).choose() == Lanes(axis="i0")
+    (built,) = build_kernels([kernel_of(nest, types)])
+    built.launch([*tensors.values()])
+    torch.testing.assert_close(sums, x.cumsum(0))
+    wanted = x.cummax(0)
+    assert torch.equal(most, wanted.values)
+    assert torch.equal(places, wanted.indices)
+
+
+def _pointwise(name: str, extents: Sequence[Expr], *bodies: Sequence[Expr]) -> LoopKernel:
+    """Return a sum of ``x`` and ``y``, whose elements are at the given indices."""
+    x, y, out = bodies
+    body = (
+        Load(result="v0", dtype=DType.F32, buffer="x", index=tuple(x)),
+        Load(result="v1", dtype=DType.F32, buffer="y", index=tuple(y)),
+        Apply(result="v2", dtype=DType.F32, op=ScalarOp.ADD, operands=("v0", "v1")),
+        Store(buffer="out", index=tuple(out), value="v2"),
+    )
+    axes = tuple(Axis(f"i{n}", extent) for n, extent in enumerate(extents))
+    nest = Nest(name=name, axes=axes, body=body)
+    rows, columns = extents
+    types = {
+        "x": _type((rows, columns)),
+        "y": _type((columns, rows)),
+        "out": _type((rows, columns)),
+    }
+    symbols = [s.name for s in extents if isinstance(s, Symbol)]
+    return kernel_of(nest, types, symbols)
+
+
+@pytest.mark.parametrize("rows", [1, 40, 300])
+def test_sums_of_a_tensor_and_a_transpose(rows: int) -> None:
+    """The largest is for several threads, also along its last axis."""
+    sizes = [(rows, n) for n in (1, 9, 100, 4097)]
+    kernels = [
+        _pointwise(f"add_{n}", size, (_I, _J), (_J, _I), (_I, _J))
+        for n, size in enumerate(sizes)
+    ]
+    s0, s1 = Symbol("s0"), Symbol("s1")
+    kernels.append(_pointwise("add_symbolic", (s0, s1), (_I, _J), (_J, _I), (_I, _J)))
+    *constant, symbolic = build_kernels(kernels)
+    for built, size in zip(constant, sizes, strict=True):
+        x, y = torch.randn(size), torch.randn(size[::-1])
+        for kernel, numbers in ((built, ()), (symbolic, size)):
+            out = torch.zeros(size)
+            kernel.launch([x, y, out, *numbers])
+            assert torch.equal(out, x + y.t())
+
+
+def test_lanes_that_add_to_one_element_do_so_one_after_the_other() -> None:
+    index, values = torch.randint(0, 3, (50,)), torch.randn(50, 16)
+    body = (
+        Load(result="v0", dtype=DType.I64, buffer="index", index=(_I,)),
+        Load(result="v1", dtype=DType.F32, buffer="values", index=(_I, _J)),
+        Store(buffer="rows", index=(Symbol("v0"), _J), value="v1", mode=StoreMode.ADD),
+        Store(buffer="total", index=(Symbol("v0"),), value="v1", mode=StoreMode.ADD),
+    )
+    axes = (Axis("i0", 50), Axis("i1", 16))
+    rows, total = torch.zeros(3, 16), torch.zeros(3)
+    tensors = {"index": index, "values": values, "rows": rows, "total": total}
+    types = {name: type_of(tensor) for name, tensor in tensors.items()}
+    both = Nest(name="both", axes=axes, body=body)
+    assert LaneAnalysis(both, types).choose() == Lanes()
+    only = Nest(name="only", axes=axes, body=body[:-1])
+    assert LaneAnalysis(only, types).choose() == Lanes(axis="i1")
+    for nest in (both, only):
+        (built,) = build_kernels([kernel_of(nest, types)])
+        rows.zero_()
+        built.launch([*tensors.values()])
+        wanted = torch.zeros(3, 16).index_add(0, index, values)
+        torch.testing.assert_close(rows, wanted)
+    torch.testing.assert_close(total, wanted.sum(1))
+
+
+def test_an_indirect_index_of_lanes_is_gathered() -> None:
+    x, index, out = torch.randn(100), torch.randint(0, 50, (300,)), torch.zeros(300)
+    body = (
+        Load(result="v0", dtype=DType.I64, buffer="index", index=(_I,)),
+        Load(result="v1", dtype=DType.F32, buffer="x", index=(add(Symbol("v0"), 3),)),
+        Store(buffer="out", index=(_I,), value="v1"),
+    )
+    nest = Nest(name="gather", axes=(Axis("i0", 300),), body=body)
+    tensors = {"x": x, "index": index, "out": out}
+    types = {name: type_of(tensor) for name, tensor in tensors.items()}
+    assert LaneAnalysis(nest, types).choose() == Lanes(axis="i0")
+    (built,) = build_kernels([kernel_of(nest, types)])
+    built.launch([x, index, out])
+    assert torch.equal(out, x[index + 3])

@@ -1,0 +1,179 @@
+"""The choice of the axis whose points a C++ kernel computes side by side, as lanes.
+
+Lanes become the elements of vector registers.  They are the points of a parallel axis, or
+of the last axis of each inner loop, whichever makes more accesses contiguous::
+
+    out[i0] = sum of x[i0, r0] over r0      lanes of r0, added up after the loop
+    out[i0] = sum of x[r0, i0] over r0      lanes of i0, with a sum in each
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import assert_never
+
+from attrs import frozen
+
+from wrapperir.ir import Expr, TensorType, add, mul, symbols_in
+from wrapperir.lowering.indexing import IndexRanges
+from wrapperir.lowering.loops import (
+    Apply,
+    Axis,
+    Check,
+    IndexValue,
+    InnerLoop,
+    Instruction,
+    Literal,
+    Load,
+    Nest,
+    Reduce,
+    Scan,
+    Step,
+    Store,
+    StoreMode,
+)
+
+_FEWEST = 8
+"""Points from which lanes of an axis pay."""
+_ENOUGH_WORK = 4
+"""Operators in a body from which lanes pay although no access is contiguous."""
+
+
+@frozen
+class Lanes:
+    """The chosen lanes: of a parallel axis, or of the inner loops at some places.
+
+    ``loops`` are positions in the nest's body.
+    """
+
+    axis: str | None = None
+    loops: frozenset[int] = frozenset()
+
+
+def instructions(steps: Iterable[Step]) -> list[Instruction]:
+    """Return the instructions of steps, those of inner loops included."""
+    found: list[Instruction] = []
+    for step in steps:
+        found += step.body if isinstance(step, InnerLoop) else (step,)
+    return found
+
+
+def varying_values(steps: Iterable[Step], axis: str) -> frozenset[str]:
+    """Return the values that differ between points of an axis.
+
+    If the axis is not of an inner loop, all results of reductions and scans are taken to.
+    """
+    steps = list(steps)
+    varying = {axis}
+    of_loops = {a.name for s in steps if isinstance(s, InnerLoop) for a in s.axes}
+    for step in steps:
+        for inner in instructions([step]):
+            is_reduction = isinstance(inner, Reduce | Scan)
+            differs = not varying.isdisjoint(names_in(inner))
+            if (axis not in of_loops) if is_reduction else differs:
+                varying.update(results(inner))
+    return frozenset(varying - {axis})
+
+
+def results(step: Instruction) -> tuple[str, ...]:
+    """Return the values that an instruction defines."""
+    if isinstance(step, Reduce | Scan):
+        return step.results
+    return () if isinstance(step, Store | Check) else (step.result,)
+
+
+def names_in(step: Instruction) -> list[str]:
+    """Return the values, axes and sizes that an instruction uses."""
+    match step:
+        case Literal():
+            return []
+        case IndexValue():
+            return [*symbols_in(step.expr)]
+        case Apply() | Reduce() | Scan():
+            return [*step.operands]
+        case Check():
+            names = [step.condition]
+        case Load():
+            names = [name for part in step.index for name in symbols_in(part)]
+        case Store():
+            names = [step.value, *(n for part in step.index for n in symbols_in(part))]
+        case _:
+            assert_never(step)
+    return names if step.mask is None else [*names, step.mask]
+
+
+class LaneAnalysis:
+    """Strides of a nest's accesses along its axes."""
+
+    def __init__(self, nest: Nest, types: Mapping[str, TensorType]) -> None:
+        """Take a nest over buffers of these types."""
+        self._nest = nest
+        self._types = types
+        loops = [step for step in nest.body if isinstance(step, InnerLoop)]
+        axes = [*nest.axes, *(axis for loop in loops for axis in loop.axes)]
+        self._ranges = IndexRanges({axis.name: axis.extent for axis in axes})
+
+    def choose(self) -> Lanes:
+        """Return the lanes with the most contiguous accesses."""
+        loops = {
+            place: step
+            for place, step in enumerate(self._nest.body)
+            if isinstance(step, InnerLoop)
+        }
+        inner = {place: self._inner_score(loop) for place, loop in loops.items()}
+        total = sum(-1 if score is None else score for score in inner.values())
+        steps: list[Step] = [*loops.values()] or [*self._nest.body]
+        best: tuple[int, str] | None = None
+        for axis in reversed(self._nest.axes):
+            score = self._parallel_score(axis, steps)
+            if score is not None and (best is None or score > best[0]):
+                best = score, axis.name
+        if best is not None and (not loops or best[0] > total):
+            return Lanes(axis=best[1])
+        return Lanes(loops=frozenset(p for p, score in inner.items() if score is not None))
+
+    def _parallel_score(self, axis: Axis, steps: Iterable[Step]) -> int | None:
+        return self._score(axis, instructions(steps), instructions(self._nest.body))
+
+    def _inner_score(self, loop: InnerLoop) -> int | None:
+        if any(isinstance(step, Scan | Check) for step in loop.body):
+            return None
+        return self._score(loop.axes[-1], loop.body, loop.body)
+
+    def _score(
+        self, axis: Axis, counted: Iterable[Instruction], body: Iterable[Instruction]
+    ) -> int | None:
+        """Return the contiguous accesses less the others; ``None`` if lanes do not pay."""
+        if isinstance(axis.extent, int) and axis.extent < _FEWEST:
+            return None
+        varying = varying_values(self._nest.body, axis.name)
+        body, counted = list(body), list(counted)
+        for step in body:
+            if isinstance(step, Check) and not varying.isdisjoint(names_in(step)):
+                return None
+            # Lanes that combine with one element would do so at once.
+            is_combining = isinstance(step, Store) and step.mode is not StoreMode.OVERWRITE
+            if is_combining and self._stride(step, axis.name, varying) in (None, 0):
+                return None
+        score = 0
+        for step in counted:
+            if isinstance(step, Load | Store):
+                stride = self._stride(step, axis.name, varying)
+                if stride == 1:
+                    score += 2
+                elif stride != 0:
+                    score -= 2
+        operators = sum(isinstance(step, Apply) for step in body)
+        return score if score >= 0 or operators >= _ENOUGH_WORK else None
+
+    def _stride(
+        self, access: Instruction, axis: str, varying: frozenset[str]
+    ) -> Expr | None:
+        """Return an access's stride along an axis; ``None`` where it has none."""
+        assert isinstance(access, Load | Store)
+        offset: Expr = 0
+        strides = self._types[access.buffer].stride
+        for part, stride in zip(access.index, strides, strict=True):
+            offset = add(offset, mul(part, stride))
+        terms = self._ranges.linear_terms(offset, (axis,))
+        if not {axis, *varying}.isdisjoint(symbols_in(terms.rest)):
+            return None
+        return terms.coefficients.get(axis, 0)

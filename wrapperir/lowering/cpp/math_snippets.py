@@ -1,0 +1,215 @@
+"""C++ source of mathematical functions of ``f32``, without branches.
+
+Compilers turn loops over them into vector instructions.  The error of each is at most 2
+ulp for all arguments, which ``bench/lowering/math_errors.py`` checks.  Functions of ``f64``
+are the C library's.
+"""
+
+from collections.abc import Mapping
+
+_LIBM = """
+namespace libm {{ extern "C" double {name}(double); }}
+inline f64 {name}(f64 a) {{ return libm::{name}(a); }}"""
+
+_PARTS = {
+    "bits_of": """
+inline u32 bits_of(f32 a) { return __builtin_bit_cast(u32, a); }""",
+    "of_bits": """
+inline f32 of_bits(u32 a) { return __builtin_bit_cast(f32, a); }""",
+    # 2 to a power from -126 to 127, and to one beyond, in two factors.
+    "power_of_2": """
+inline f32 power_of_2(i32 n) { return of_bits(u32(n + 127) << 23); }""",
+    "scaled": """
+inline f32 scaled(f32 a, i32 n) {
+  i32 half = n >> 1;
+  return a * power_of_2(half) * power_of_2(n - half);
+}""",
+    # exp(a) - 1 for -ln(2)/2 <= a <= ln(2)/2; coefficients of Cephes (S. L. Moshier).
+    "small_expm1": """
+inline f32 small_expm1(f32 a) {
+  f32 p = 1.9875691500e-4f;
+  p = __builtin_fmaf(p, a, 1.3981999507e-3f);
+  p = __builtin_fmaf(p, a, 8.3334519073e-3f);
+  p = __builtin_fmaf(p, a, 4.1665795894e-2f);
+  p = __builtin_fmaf(p, a, 1.6666665459e-1f);
+  p = __builtin_fmaf(p, a, 5.0000001201e-1f);
+  return __builtin_fmaf(p, a * a, a);
+}""",
+    "less_ln2": """
+inline f32 less_ln2(f32 a, f32 n) {
+  a = __builtin_fmaf(n, -0.693359375f, a);
+  return __builtin_fmaf(n, 2.12194440e-4f, a);
+}""",
+    # The power of 2 by which a number is from 2/3 to 4/3, as bits of an exponent.
+    "log_exponent": """
+inline u32 log_exponent(f32 a) { return (bits_of(a) - 0x3f2aaaabu) & 0xff800000u; }""",
+    # log(1 + m) for -1/3 <= m < 1/3, by N. Juffa.
+    "log_rest": """
+inline f32 log_rest(f32 m) {
+  f32 s = m * m;
+  f32 r = -0x1.0ae000p-3f, t = 0x1.208000p-3f;
+  r = __builtin_fmaf(r, s, -0x1.f198b2p-4f);
+  t = __builtin_fmaf(t, s, 0x1.1e5740p-3f);
+  r = __builtin_fmaf(r, s, -0x1.55b36cp-3f);
+  t = __builtin_fmaf(t, s, 0x1.99d8b2p-3f);
+  r = __builtin_fmaf(r, s, -0x1.fffe02p-3f);
+  r = __builtin_fmaf(t, m, r);
+  r = __builtin_fmaf(r, m, 0x1.5554fap-2f);
+  r = __builtin_fmaf(r, m, -0.5f);
+  return __builtin_fmaf(r, s, m);
+}""",
+    # log(a) = n * ln(2) + rest
+    "log_parts": """
+struct log_parts { f32 n, rest; };
+inline log_parts split_log(f32 a) {
+  bool tiny = a < 0x1p-126f;
+  a = tiny ? a * 0x1p23f : a;
+  u32 e = log_exponent(a);
+  f32 n = f32(i32(e) >> 23) - (tiny ? 23.0f : 0.0f);
+  return {n, log_rest(of_bits(bits_of(a) - e) - 1.0f)};
+}""",
+    "log_special": """
+inline f32 log_special(f32 a, f32 result) {
+  result = a > 0 ? result : a == 0 ? -__builtin_inff() : __builtin_nanf("");
+  return a - a == 0 ? result : a > 0 ? a : __builtin_nanf("");
+}""",
+    # The quadrant of an angle and the rest: by W. Cody and W. Waite below 2**30, above by
+    # M. Payne and R. Hanek from 256 bits of 2/pi.
+    "quadrant": """
+struct quadrant { u32 number; f32 rest; };
+inline quadrant split_angle(f32 a) {
+  f64 n = __builtin_rint(f64(a) * 0x1.45f306dc9c883p-1);
+  f64 rest = __builtin_fma(n, -0x1.921fb54442d18p+0, f64(a));
+  rest = __builtin_fma(n, -0x1.1a62633145c07p-54, rest);
+  f32 size = __builtin_fabsf(a);
+  bool large = size >= 0x1p30f;
+  u64 shift = (bits_of(size) >> 23) - 152, by = shift & 63;
+  bool far = shift > 63;
+  u64 m = (bits_of(a) & 0x7fffffu) | 0x800000u;
+  u64 first = far ? 0xfc2757d1f534ddc0u : 0xa2f9836e4e441529u;
+  u64 second = far ? 0xdb6295993c439041u : 0xfc2757d1f534ddc0u;
+  u64 third = far ? 0xfe5163abdebbc561u : 0xdb6295993c439041u;
+  u64 high = first << by | (second >> 1) >> (63 - by);
+  u64 low = second << by | (third >> 1) >> (63 - by);
+  u64 turn = m * high + ((m * (low >> 32)) >> 32);
+  u64 number = (turn + (u64(1) << 61)) >> 62;
+  f64 left = f64(i64(turn - (number << 62))) * 0x1.921fb54442d18p-62;
+  u32 whole = large ? (a < 0 ? -u32(number) : u32(number)) : u32(i32(large ? 0.0 : n));
+  f32 part = f32(large ? (a < 0 ? -left : left) : rest);
+  return {whole, whole == 0 && !large ? a : part};
+}
+inline f32 wave(u32 number, f32 a) {  // sin(a + number * pi / 2), Cephes
+  f32 s = a * a;
+  f32 p = __builtin_fmaf(-1.9515295891e-4f, s, 8.3321608736e-3f);
+  p = __builtin_fmaf(p, s, -1.6666654611e-1f);
+  p = __builtin_fmaf(p * s, a, a);
+  f32 q = __builtin_fmaf(2.443315711809948e-5f, s, -1.388731625493765e-3f);
+  q = __builtin_fmaf(q, s, 4.166664568298827e-2f);
+  q = __builtin_fmaf(q, s, -0.5f);
+  q = __builtin_fmaf(q, s, 1.0f);
+  f32 result = number & 1 ? q : p;
+  return number & 2 ? -result : result;
+}""",
+}
+
+_FUNCTIONS = {
+    "exp": """
+inline f32 exp(f32 a) {
+  f32 x = a > 89.0f ? 89.0f : a < -104.0f ? -104.0f : a;
+  f32 n = __builtin_rintf(x * 1.44269504f);
+  return scaled(small_expm1(less_ln2(x, n)) + 1.0f, i32(n));
+}""",
+    "exp2": """
+inline f32 exp2(f32 a) {
+  f32 x = a > 129.0f ? 129.0f : a < -151.0f ? -151.0f : a;
+  f32 n = __builtin_rintf(x);
+  return scaled(small_expm1((x - n) * 0.693147181f) + 1.0f, i32(n));
+}""",
+    "expm1": """
+inline f32 expm1(f32 a) {
+  f32 x = a > 89.0f ? 89.0f : a < -18.0f ? -18.0f : a;
+  f32 n = __builtin_rintf(x * 1.44269504f);
+  f32 r = small_expm1(less_ln2(x, n)), half = power_of_2(i32(n) - 1);
+  f32 result = n == 0 ? r : __builtin_fmaf(half, r, half - 0.5f) * 2.0f;
+  return __builtin_copysignf(result, a);
+}""",
+    "log": """
+inline f32 log(f32 a) {
+  log_parts p = split_log(a);
+  return log_special(a, __builtin_fmaf(p.n, 0.693147182f, p.rest));
+}""",
+    "log2": """
+inline f32 log2(f32 a) {
+  log_parts p = split_log(a);
+  f32 low = p.rest * 1.92596303e-8f;
+  return log_special(a, __builtin_fmaf(p.rest, 1.44269502f, p.n) + low);
+}""",
+    "log10": """
+inline f32 log10(f32 a) {
+  log_parts p = split_log(a);
+  f32 low = __builtin_fmaf(p.rest, -1.00890610e-8f, p.n * 4.60503907e-6f);
+  low = __builtin_fmaf(p.rest, 0.434294492f, low);
+  return log_special(a, __builtin_fmaf(p.n, 0.301025391f, low));
+}""",
+    "log1p": """
+inline f32 log1p(f32 a) {
+  f32 u = a + 1.0f, most = a > 1.0f ? a : 1.0f, least = a > 1.0f ? 1.0f : a;
+  u32 e = log_exponent(u);
+  f32 further = (least - (u - most)) * of_bits(u > 0x1p64f ? 0 : 0x3f800000u - e);
+  f32 rest = log_rest(of_bits(bits_of(u) - e) - 1.0f + further);
+  f32 result = __builtin_fmaf(f32(i32(e) >> 23), 0.693147182f, rest);
+  return a == 0 ? a : log_special(u, result);
+}""",
+    "sin": """
+inline f32 sin(f32 a) {
+  quadrant q = split_angle(a);
+  f32 result = a == 0 ? a : wave(q.number, q.rest);
+  return a - a == 0 ? result : __builtin_nanf("");
+}""",
+    "cos": """
+inline f32 cos(f32 a) {
+  quadrant q = split_angle(a);
+  return a - a == 0 ? wave(q.number + 1, q.rest) : __builtin_nanf("");
+}""",
+    "tanh": """
+inline f32 tanh(f32 a) {
+  f32 s = a * a;
+  f32 p = 0x1.246dd2p-9f;
+  p = __builtin_fmaf(p, s, -0x1.0ee550p-7f);
+  p = __builtin_fmaf(p, s, 0x1.6418d6p-6f);
+  p = __builtin_fmaf(p, s, -0x1.b9fa8ap-5f);
+  p = __builtin_fmaf(p, s, 0x1.11109ep-3f);
+  p = __builtin_fmaf(p, s, -0x1.555554p-2f);
+  p = __builtin_fmaf(p * s, a, a);
+  f32 size = __builtin_fabsf(a);
+  f32 far = 1.0f - 2.0f / (exp(size + size) + 1.0f);
+  return __builtin_copysignf(size < 0.6f ? p : far, a);
+}""",
+    # N. Juffa's two intervals.
+    "erf": """
+inline f32 erf(f32 a) {
+  f32 t = __builtin_fabsf(a), s = a * a;
+  f32 r = __builtin_fmaf(-0x1.220000p-16f, t, 0x1.91cfb2p-12f);
+  f32 u = __builtin_fmaf(-0x1.fd1438p-9f, t, 0x1.8d6342p-6f);
+  r = __builtin_fmaf(r, s, u);
+  r = __builtin_fmaf(r, t, -0x1.b55cb8p-4f);
+  r = __builtin_fmaf(r, t, -0x1.450aa0p-1f);
+  r = __builtin_fmaf(r, t, -0x1.079d0cp-3f);
+  r = 1.0f - exp(__builtin_fmaf(r, t, -t));
+  f32 p = -0x1.38e000p-11f;
+  p = __builtin_fmaf(p, s, 0x1.471a58p-8f);
+  p = __builtin_fmaf(p, s, -0x1.b691b2p-6f);
+  p = __builtin_fmaf(p, s, 0x1.ce1c44p-4f);
+  p = __builtin_fmaf(p, s, -0x1.812700p-2f);
+  p = __builtin_fmaf(p, s, 0x1.06eba8p-3f);
+  p = __builtin_fmaf(p, a, a);
+  r = t > 4.0f ? 1.0f : r;
+  return t > 0.927734375f ? __builtin_copysignf(r, a) : p;
+}""",
+}
+
+MATH: Mapping[str, str] = {
+    **_PARTS,
+    **{name: text + _LIBM.format(name=name) for name, text in _FUNCTIONS.items()},
+}
+"""Source by name; a part that uses another names it, or a function of it."""

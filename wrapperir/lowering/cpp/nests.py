@@ -1,0 +1,152 @@
+"""The loops of a nest in C++, over single points or over lanes.
+
+Lanes are the iterations of a loop that the compiler turns into vector instructions, which
+``omp simd`` allows.  Parallel axes also run on several threads where that pays.
+"""
+
+from collections.abc import Sequence
+
+from wrapperir.ir import mul
+from wrapperir.lowering.cpp.body import InstructionWriter
+from wrapperir.lowering.cpp.lanes import Lanes, instructions, varying_values
+from wrapperir.lowering.cpp.loop_text import (
+    accumulator_of,
+    checked_point,
+    define_results,
+    loops,
+    points,
+    position_in,
+    write_lane_loop,
+)
+from wrapperir.lowering.cpp.reductions import Accumulator
+from wrapperir.lowering.cpp.strips import ParallelStrips, write_inner_strips
+from wrapperir.lowering.loops import Axis, InnerLoop, Nest, Reduce, Scan, Store, StoreMode
+
+_PARALLEL_WORK = 1 << 18
+"""Instructions of lanes, counted for each point, from which several threads pay."""
+_SCALAR_COST = 8
+"""Cost of an instruction of a single point, compared to one of a lane."""
+_CHUNK = 4096
+"""Points of a lane axis that one thread takes at once."""
+
+
+def write_nest(writer: InstructionWriter, nest: Nest, lanes: Lanes) -> None:
+    """Write the loops of a nest, with the given lanes."""
+    if lanes.axis is None:
+        _write_points(writer, nest, lanes)
+        return
+    (lane,) = (axis for axis in nest.axes if axis.name == lanes.axis)
+    others = [axis for axis in nest.axes if axis is not lane]
+    if any(isinstance(step, InnerLoop) for step in nest.body):
+        pragma = _parallel(writer, nest, len(nest.axes), cost=1)
+        ParallelStrips(writer, nest, lane).write(pragma, others)
+    else:
+        _write_lanes(writer, nest, others, lane)
+
+
+def _parallel(writer: InstructionWriter, nest: Nest, depth: int, cost: int) -> str | None:
+    """Return the pragma that runs ``depth`` loops on several threads, if that pays."""
+    combines = any(
+        isinstance(step, Store) and step.mode is not StoreMode.OVERWRITE
+        for step in instructions(nest.body)
+    )
+    if combines or not depth:
+        return None
+    work = mul(points(nest.axes), max(_work_of(nest), 1) * cost)
+    collapse = f" collapse({depth})" if depth > 1 else ""
+    if isinstance(work, int):
+        return f"#pragma omp parallel for{collapse}" if work >= _PARALLEL_WORK else None
+    text = writer.indices.format(work)
+    return f"#pragma omp parallel for{collapse} if({text} >= {_PARALLEL_WORK})"
+
+
+def _work_of(nest: Nest) -> int:
+    """Return instructions for each point; a loop of unknown length counts once."""
+    total = 0
+    for step in nest.body:
+        if isinstance(step, InnerLoop):
+            length = points(step.axes)
+            total += len(step.body) * (length if isinstance(length, int) else 1)
+        else:
+            total += 1
+    return total
+
+
+def _write_lanes(
+    writer: InstructionWriter, nest: Nest, others: Sequence[Axis], lane: Axis
+) -> None:
+    """Write a nest without inner loops; lanes of a long axis come in chunks."""
+    extent = writer.indices.format(lane.extent)
+    varying = varying_values(nest.body, lane.name)
+    in_chunks = not others or not isinstance(lane.extent, int) or lane.extent > _CHUNK
+    pragma = _parallel(writer, nest, len(others) + in_chunks, cost=1)
+    in_chunks = in_chunks and pragma is not None
+    if pragma is not None:
+        writer.source.write(pragma)
+    with loops(writer, others):
+        start, end = ("chunk", "end") if in_chunks else ("0", extent)
+        if in_chunks:
+            writer.source.write(
+                f"for (i64 chunk = 0; chunk < {extent}; chunk += {_CHUNK}) {{",
+                f"const i64 end = minimum(i64(chunk + {_CHUNK}), i64({extent}));",
+            )
+        axis = writer.add_axis(lane)
+        head = f"for (i64 {axis} = {start}; {axis} < {end}; ++{axis})"
+        with checked_point(writer):
+            write_lane_loop(writer, instructions(nest.body), varying, (head,))
+        if in_chunks:
+            writer.source.write("}")
+
+
+def _write_points(writer: InstructionWriter, nest: Nest, lanes: Lanes) -> None:
+    """Write a nest point by point, with lanes in some of its inner loops."""
+    axes = nest.axes or (Axis("", 1),)
+    cost = 1 if lanes.loops else _SCALAR_COST
+    pragma = _parallel(writer, nest, len(axes), cost)
+    if pragma is not None:
+        writer.source.write(pragma)
+    with loops(writer, axes), checked_point(writer):
+        for place, step in enumerate(nest.body):
+            if not isinstance(step, InnerLoop):
+                writer.write(step)
+            elif place in lanes.loops:
+                write_inner_strips(writer, step, f"a{place}")
+            else:
+                _write_inner_loop(writer, step, f"a{place}")
+
+
+def _write_inner_loop(writer: InstructionWriter, loop: InnerLoop, name: str) -> None:
+    """Write an inner loop of single points; ``name`` begins its variables."""
+    found: list[tuple[Reduce, Accumulator]] = []
+    starts: list[str] = []
+    scans: list[str] = []
+
+    def write_step(step: Reduce | Scan, place: int) -> Accumulator:
+        state = accumulator_of(step, f"{name}_{place}")
+        is_scan = isinstance(step, Scan)
+        for variable in state.variables():
+            line = f"{variable.type} {variable.name} = {variable.start};"
+            (scans if is_scan else starts).append(line)
+        operands = [writer.names[operand] for operand in step.operands]
+        position = writer.indices.names[loop.axes[-1].name]
+        if not is_scan:
+            position = writer.indices.format(position_in(loop))
+        writer.source.write(state.step(operands, position))
+        return state
+
+    source = writer.source
+    with (
+        source.preceded(starts),
+        loops(writer, loop.axes[:-1]),
+        source.preceded(scans),
+        loops(writer, loop.axes[-1:]),
+    ):
+        for place, step in enumerate(loop.body):
+            if isinstance(step, Reduce):
+                found.append((step, write_step(step, place)))
+            elif isinstance(step, Scan):
+                define_results(writer, step, write_step(step, place))
+            else:
+                writer.write(step)
+    for step, state in found:
+        define_results(writer, step, state)

@@ -1,0 +1,247 @@
+"""Loops of lanes in strips of a constant length, for reductions over or beside lanes.
+
+What a strip needs of one loop in another is in arrays with an element for each lane.  As
+their length is constant, the compiler keeps them in vector registers.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from wrapperir.ir import Expr, Symbol
+from wrapperir.lowering.cpp.body import InstructionWriter
+from wrapperir.lowering.cpp.elements import scalar_type
+from wrapperir.lowering.cpp.lanes import names_in, results, varying_values
+from wrapperir.lowering.cpp.loop_text import (
+    accumulator_of,
+    checked_point,
+    define_results,
+    loops,
+    points,
+    position_in,
+    set_results,
+    write_lane_loop,
+)
+from wrapperir.lowering.cpp.reductions import Accumulator, Variable
+from wrapperir.lowering.loops import Axis, InnerLoop, Instruction, Nest, Reduce, Scan, Step
+
+STRIP = 64
+"""Lanes of a strip: four 512-bit registers of ``f32``."""
+_HEAD = "auto strip = [&](i64 base, auto lanes) __attribute__((always_inline))"
+_LOOP = "for (i64 l = 0; l < n; ++l)"
+
+
+def write_inner_strips(writer: InstructionWriter, loop: InnerLoop, name: str) -> None:
+    """Write an inner loop whose last axis is lanes; ``name`` begins its variables."""
+    source, lane = writer.source, loop.axes[-1]
+    varying = varying_values((loop,), lane.name)
+    reductions = [step for step in loop.body if isinstance(step, Reduce)]
+    if not reductions:
+        with loops(writer, loop.axes[:-1]):
+            extent = writer.indices.format(lane.extent)
+            axis = writer.add_axis(lane)
+            head = f"for (i64 {axis} = 0; {axis} < {extent}; ++{axis})"
+            write_lane_loop(writer, loop.body, varying, (head,))
+        return
+    width, additions = STRIP, points(loop.axes)
+    if isinstance(lane.extent, int):
+        while width // 2 >= max(lane.extent, 8):
+            width //= 2
+    if isinstance(additions, int):
+        additions = -(-additions // width)
+    found = {
+        id(step): accumulator_of(step, f"{name}_{place}", additions)
+        for place, step in enumerate(reductions)
+    }
+    variables = [v for state in found.values() for v in state.variables("l")]
+    source.write(*_declarations(variables, width))
+    _write_starts(writer, variables, str(width))
+    position = position_in(loop)
+
+    def write(step: Instruction) -> None:
+        if isinstance(step, Reduce):
+            operands = [writer.names[operand] for operand in step.operands]
+            at = writer.indices.format(position)
+            source.write(found[id(step)].step(operands, at, "[l]"))
+        else:
+            writer.write(step)
+
+    with loops(writer, loop.axes[:-1]):
+        with source.block(_HEAD, "};"):
+            axis = writer.add_axis(lane)
+            source.write("const i64 n = lanes;")
+            in_strip = (_LOOP, f"const i64 {axis} = base + l;")
+            write_lane_loop(writer, loop.body, varying, in_strip, write)
+        _write_calls(writer, lane.extent, width)
+    with source.block(f"for (i64 half = {width // 2}; half; half >>= 1)"):
+        source.write("#pragma omp simd")
+        with source.block("for (i64 l = 0; l < half; ++l)"):
+            for state in found.values():
+                source.write(state.combine("[l]", "[l + half]"))
+    for step in reductions:
+        define_results(writer, step, found[id(step)], "[0]")
+
+
+def _declarations(variables: Iterable[Variable], width: int) -> list[str]:
+    return [f"alignas(64) {v.type} {v.name}[{width}];" for v in variables]
+
+
+def _write_starts(
+    writer: InstructionWriter, variables: Sequence[Variable], count: str
+) -> None:
+    writer.source.write("#pragma omp simd")
+    with writer.source.block(f"for (i64 l = 0; l < {count}; ++l)"):
+        writer.source.write(*(f"{v.name}[l] = {v.start};" for v in variables))
+
+
+def _write_calls(writer: InstructionWriter, extent: Expr, width: int) -> None:
+    """Write the calls of ``strip`` for all lanes."""
+    source, end = writer.source, writer.indices.format(extent)
+    if isinstance(extent, int) and extent <= width:
+        source.write(f"strip(0, count<{extent}>());")
+        return
+    source.write("i64 base = 0;")
+    source.write(
+        f"for (; base + {width} <= {end}; base += {width}) strip(base, count<{width}>());"
+    )
+    if not isinstance(extent, int):
+        source.write(f"if (base < {end}) strip(base, {end} - base);")
+    elif extent % width:
+        source.write(f"strip(base, count<{extent % width}>());")
+
+
+class ParallelStrips:
+    """Writes the body of a nest whose lanes are of a parallel axis, around inner loops."""
+
+    def __init__(self, writer: InstructionWriter, nest: Nest, lane: Axis) -> None:
+        """Take the nest and its lanes' axis."""
+        self._writer = writer
+        self._source = writer.source
+        self._nest = nest
+        self._lane = lane
+        self._varying = varying_values(nest.body, lane.name)
+        self._kept = _values_of_several_loops(nest.body) & self._varying
+        self._declared: list[str] = []
+        self._in_loop: tuple[str, ...] = ()
+        self._position = "0"
+        self._width = STRIP
+        if isinstance(lane.extent, int) and lane.extent <= 2 * STRIP:
+            self._width = lane.extent
+
+    def write(self, pragma: str | None, others: Sequence[Axis]) -> None:
+        """Write loops over the other axes and strips; ``pragma`` is for all of them."""
+        source, width = self._source, self._width
+        extent = self._lane.extent
+        end = self._writer.indices.format(extent)
+        if pragma is not None:
+            source.write(pragma)
+        head = f"for (i64 start = 0; start < {end}; start += {width})"
+        with loops(self._writer, others), source.block(head):
+            with source.block(_HEAD, "};"):
+                axis = self._writer.add_axis(self._lane)
+                self._in_loop = (_LOOP, f"const i64 {axis} = base + l;")
+                source.write("const i64 n = lanes;")
+                with source.preceded(self._declared), checked_point(self._writer):
+                    self._write_steps()
+            if isinstance(extent, int) and extent % width == 0:
+                source.write(f"strip(start, count<{width}>());")
+                return
+            rest = f"count<{extent % width}>()" if isinstance(extent, int) else ""
+            source.write(
+                f"if (start + {width} <= {end}) strip(start, count<{width}>());",
+                f"else strip(start, {rest or f'{end} - start'});",
+            )
+
+    def _write_steps(self) -> None:
+        straight: list[Instruction] = []
+        for place, step in enumerate(self._nest.body):
+            if isinstance(step, InnerLoop):
+                self._write_segment(straight)
+                straight = []
+                self._write_inner_loop(step, f"a{place}")
+            else:
+                straight.append(step)
+        self._write_segment(straight)
+
+    def _write_segment(
+        self, steps: Sequence[Instruction], states: dict[int, Accumulator] | None = None
+    ) -> None:
+        """Write a loop over lanes, and keep what other loops use of it."""
+        writer = self._writer
+        kept = {
+            name: f"k{len(self._declared)}_{place}"
+            for place, name in enumerate(n for step in steps for n in results(step))
+            if name in self._kept and name not in writer.names
+        }
+
+        def keep() -> None:
+            for name, array in kept.items():
+                if name in writer.names:
+                    self._source.write(f"{array}[l] = {writer.names[name]};")
+
+        def write(step: Instruction) -> None:
+            self._write_step(step, states or {})
+
+        write_lane_loop(writer, steps, self._varying, self._in_loop, write, keep)
+        for name, array in kept.items():
+            if name in writer.names:
+                dtype = writer.dtypes[name]
+                kept_in = Variable(scalar_type(dtype), array, "")
+                self._declared += _declarations([kept_in], self._width)
+                writer.set_value(name, dtype, f"{array}[l]")
+
+    def _write_step(self, step: Instruction, states: dict[int, Accumulator]) -> None:
+        if not isinstance(step, Reduce | Scan):
+            self._writer.write(step)
+            return
+        state = states[id(step)]
+        operands = [self._writer.names[operand] for operand in step.operands]
+        self._source.write(state.step(operands, self._position, "[l]"))
+        if isinstance(step, Scan):
+            define_results(self._writer, step, state, "[l]")
+
+    def _write_inner_loop(self, loop: InnerLoop, name: str) -> None:
+        additions = points(loop.axes)
+        states = {
+            id(step): accumulator_of(step, f"{name}_{place}", additions)
+            for place, step in enumerate(loop.body)
+            if isinstance(step, Reduce | Scan)
+        }
+        self._write_states(
+            [states[id(step)] for step in loop.body if isinstance(step, Reduce)]
+        )
+        scans = [step for step in loop.body if isinstance(step, Scan)]
+        with loops(self._writer, loop.axes[:-1]):
+            self._write_states([states[id(step)] for step in scans])
+            with loops(self._writer, loop.axes[-1:]):
+                along = Symbol(loop.axes[-1].name) if scans else position_in(loop)
+                self._position = self._writer.indices.format(along)
+                self._write_segment(loop.body, states)
+        for step in loop.body:
+            if isinstance(step, Reduce):
+                set_results(self._writer, step, states[id(step)], "[l]")
+
+    def _write_states(self, states: Sequence[Accumulator]) -> None:
+        variables = [v for state in states for v in state.variables()]
+        if variables:
+            self._declared += _declarations(variables, self._width)
+            _write_starts(self._writer, variables, "n")
+
+
+def _values_of_several_loops(steps: Iterable[Step]) -> frozenset[str]:
+    """Return the values that are used in a segment or loop other than their own."""
+    found: set[str] = set()
+    for segment in _segments(steps):
+        defined = {name for step in segment for name in results(step)}
+        used = {name for step in segment for name in names_in(step)}
+        found |= used - defined
+    return frozenset(found)
+
+
+def _segments(steps: Iterable[Step]) -> list[list[Instruction]]:
+    """Return runs of instructions between inner loops, and the loops' bodies."""
+    segments: list[list[Instruction]] = [[]]
+    for step in steps:
+        if isinstance(step, InnerLoop):
+            segments += [list(step.body), []]
+        else:
+            segments[-1].append(step)
+    return segments
