@@ -1,12 +1,17 @@
 """From a graph of nests, one for each operator, to kernels and calls in order."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
+from enum import StrEnum
 from typing import TypeAlias, Union
 
 from attrs import evolve, field, frozen
 
 from wrapperir.ir import Provenance, TensorType
+from wrapperir.lowering.explain import Decision
+from wrapperir.lowering.flat_nest import assemble, flatten
+from wrapperir.lowering.fusion import Fusion
+from wrapperir.lowering.item_graph import ItemGraph, Node
 from wrapperir.lowering.kernel import (
     KernelLaunch,
     SizeSymbol,
@@ -14,9 +19,20 @@ from wrapperir.lowering.kernel import (
     kernel_of,
     linear_accesses,
 )
-from wrapperir.lowering.loops import BufferView, ExternCall, InnerLoop, LoopGraph, Nest
+from wrapperir.lowering.loops import (
+    BufferView,
+    Check,
+    ExternCall,
+    InnerLoop,
+    Load,
+    LoopGraph,
+    Nest,
+    Store,
+)
+from wrapperir.lowering.recompute import Recomputation
 from wrapperir.lowering.renderer import LoopKernel, Tiling
-from wrapperir.lowering.substitution import instructions
+from wrapperir.lowering.substitution import all_axes, instructions
+from wrapperir.lowering.value_numbering import remove_redundancy
 
 ScheduleItem: TypeAlias = Union[KernelLaunch, ExternCall]
 
@@ -34,6 +50,17 @@ class Schedule:
     items: tuple[ScheduleItem, ...]
     buffers: Mapping[str, TensorType]
     outputs: tuple[tuple[str, BufferView], ...]
+    decisions: tuple[Decision, ...] = ()
+
+
+class Rounding(StrEnum):
+    """Where values of half types are rounded.
+
+    ``FUSED``: where they are stored; ``EAGER``: after each operator, as eager does.
+    """
+
+    FUSED = "fused"
+    EAGER = "eager"
 
 
 @frozen(kw_only=True)
@@ -46,6 +73,7 @@ class SchedulingOptions:
 
     symbols: SizeSymbols = field(factory=dict[str, SizeSymbol])
     fuse: bool = True
+    rounding: Rounding = Rounding.FUSED
 
 
 def plan_kernels(graph: LoopGraph, options: SchedulingOptions | None = None) -> Schedule:
@@ -54,17 +82,107 @@ def plan_kernels(graph: LoopGraph, options: SchedulingOptions | None = None) -> 
     Equal kernels are one object with one name.
     """
     options = options or SchedulingOptions()
-    kernels = _KernelNames()
+    names = _KernelNames()
+    if not options.fuse:
+        return _separate_kernels(graph, options, names)
+    nodes = list(_nodes(graph, options.symbols))
+    items = ItemGraph(nodes)
+    kept = {view.buffer for _, view in graph.outputs} | {*graph.inputs}
+    fusion = Fusion(items, graph.buffers, kept, options.symbols)
+    fusion.names.update({node.number: (node.item.name,) for node in nodes})
+    recompute = Recomputation(items, graph.buffers, kept, options.symbols, fusion.names)
+    recompute.run(only_moves=True)
+    fusion.run()
+    if recompute.run(only_moves=False):
+        fusion.run()
+    scheduled: list[ScheduleItem] = []
+    for node in items.in_order():
+        if isinstance(node.item, ExternCall):
+            scheduled.append(node.item)
+            continue
+        nest = node.item
+        if node.flat is not None:
+            nest = _nest_of(node, items, kept, options)
+        if any(isinstance(each, Store | Check) for each in instructions(nest.body)):
+            scheduled.append(names.named(*_kernel(nest, graph, options)))
+    used = {name for item in scheduled for name in _buffers_of(item)}
+    used |= kept
+    return Schedule(
+        items=tuple(scheduled),
+        buffers={name: type for name, type in graph.buffers.items() if name in used},
+        outputs=graph.outputs,
+        decisions=(*recompute.decisions, *fusion.decisions.values()),
+    )
+
+
+def _separate_kernels(
+    graph: LoopGraph, options: SchedulingOptions, names: "_KernelNames"
+) -> Schedule:
     items: list[ScheduleItem] = []
     for item in graph.items:
         if isinstance(item, ExternCall):
             items.append(item)
-            continue
-        linear = linear_accesses(item, graph.buffers, options.symbols)
-        tiling = Tiling(blocks=(tuple(axis.name for axis in linear.axes),))
-        launch = kernel_of(linear, tiling, graph.buffers, options.symbols)
-        items.append(kernels.named(launch, linear))
+        else:
+            items.append(names.named(*_kernel(item, graph, options)))
     return Schedule(items=tuple(items), buffers=graph.buffers, outputs=graph.outputs)
+
+
+def _kernel(
+    nest: Nest, graph: LoopGraph, options: SchedulingOptions
+) -> tuple[KernelLaunch, Nest]:
+    linear = linear_accesses(nest, graph.buffers, options.symbols)
+    tiling = Tiling(blocks=(tuple(axis.name for axis in linear.axes),))
+    return kernel_of(linear, tiling, graph.buffers, options.symbols), linear
+
+
+def _nodes(graph: LoopGraph, symbols: SizeSymbols) -> Iterator[Node]:
+    """Yield a node for each item."""
+    for number, item in enumerate(graph.items):
+        flat = None
+        if isinstance(item, ExternCall):
+            reads = {view.buffer for _, view in item.arguments}
+            writes = set(item.writes)
+        else:
+            code = list(instructions(item.body))
+            reads = {each.buffer for each in code if isinstance(each, Load)}
+            writes = {each.buffer for each in code if isinstance(each, Store)}
+            if all(axis.extent != 0 for axis in all_axes(item.axes, item.body)):
+                flat = flatten(item, f"{number}.", symbols)
+        yield Node(
+            number=number,
+            position=number,
+            item=item,
+            flat=flat,
+            reads=reads,
+            writes=writes,
+        )
+
+
+def _nest_of(
+    node: Node, items: ItemGraph, kept: Set[str], options: SchedulingOptions
+) -> Nest:
+    """Return the nest of a node, without stores to what only it reads."""
+    flat = node.flat
+    assert flat is not None
+
+    def is_dead(name: str) -> bool:
+        return name not in kept and items.readers.get(name, set()) <= {node.number}
+
+    slim = remove_redundancy(
+        flat,
+        flat.ranges(options.symbols),
+        is_dead,
+        round_casts=options.rounding is Rounding.EAGER,
+    )
+    return assemble(slim, node.item.name)
+
+
+def _buffers_of(item: ScheduleItem) -> Iterator[str]:
+    if isinstance(item, KernelLaunch):
+        yield from item.buffers
+        return
+    yield from (view.buffer for _, view in item.arguments)
+    yield from item.writes
 
 
 class _KernelNames:

@@ -110,10 +110,10 @@ class Substitution:
         simplify: Callable[[Expr], Expr] | None = None,
     ) -> None:
         """Keep the mappings, which may grow while this is used."""
-        self._values = values or {}
-        self._buffers = buffers or {}
+        self._values: Mapping[str, str] = {} if values is None else values
+        self._buffers: Mapping[str, str] = {} if buffers is None else buffers
         self._simplify = simplify
-        self._indices = indices or {}
+        self._indices: Mapping[str, Expr] = {} if indices is None else indices
 
     def value(self, name: str) -> str:
         """Return the new name of a value."""

@@ -1,0 +1,52 @@
+"""Decisions of scheduling, as data and as text."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from attrs import frozen
+
+
+class DecisionKind(StrEnum):
+    """What was decided about two items."""
+
+    FUSE = "fuse"
+    INLINE = "inline"
+    KEEP = "keep"
+
+
+@frozen(kw_only=True)
+class Decision:
+    """A decision about two items that share memory.
+
+    ``bytes`` is the memory traffic that putting them into one kernel saves, or would
+    save; ``reason`` says why they stay apart.
+    """
+
+    kind: DecisionKind
+    first: tuple[str, ...]
+    second: tuple[str, ...]
+    bytes: int
+    reason: str = ""
+
+
+def format_decisions(decisions: Iterable[Decision]) -> str:
+    """Return a line for each decision."""
+    lines: list[str] = []
+    for decision in decisions:
+        names = f"{_format_names(decision.first)} + {_format_names(decision.second)}"
+        verb = "not fused" if decision.kind is DecisionKind.KEEP else f"{decision.kind}d"
+        line = f"{verb}: {names}, {_format_bytes(decision.bytes)}"
+        lines.append(f"{line}: {decision.reason}" if decision.reason else line)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _format_names(names: tuple[str, ...]) -> str:
+    shown = " ".join(names[-3:])
+    return f"… {shown}" if len(names) > 3 else shown
+
+
+def _format_bytes(count: int) -> str:
+    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count} B"

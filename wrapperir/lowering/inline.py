@@ -1,0 +1,236 @@
+"""Compute a producer's values again where they are read.
+
+Before::
+
+    nest i0 < 4, i1 < 8:                     nest j0 < 8, j1 < 4:
+        v0 = load x[i0, i1]                      w0 = load y[j1, j0]
+        v1 = exp v0                              w1 = add w0 w0
+        store y[i0, i1] = v1                     store z[j0, j1] = w1
+
+After::
+
+    nest j0 < 8, j1 < 4:
+        v0 = load x[j1, j0]
+        v1 = exp v0
+        w1 = add v1 v1
+        store z[j0, j1] = w1
+"""
+
+from collections.abc import Mapping, Sequence
+
+from attrs import define, evolve, field, frozen
+
+from wrapperir.ir import DType, Expr, Symbol, TensorType, floordiv, mod, mul
+from wrapperir.lowering.flat_nest import FlatNest, is_atomic
+from wrapperir.lowering.indexing import IndexRanges
+from wrapperir.lowering.kernel import SizeSymbols
+from wrapperir.lowering.loops import (
+    Apply,
+    Axis,
+    Check,
+    Instruction,
+    Literal,
+    Load,
+    Reduce,
+    Scan,
+    Store,
+)
+from wrapperir.lowering.scalar_op import ScalarOp
+from wrapperir.lowering.space_matching import mixed_radix
+from wrapperir.lowering.substitution import Substitution, results
+
+_DIVISIONS = frozenset(
+    {ScalarOp.FLOORDIV, ScalarOp.TRUNCDIV, ScalarOp.REMAINDER, ScalarOp.FMOD}
+)
+_MOST_INSTRUCTIONS = 500
+
+
+@frozen(kw_only=True)
+class Producer:
+    """Instructions whose value at any element of a buffer can be computed.
+
+    ``axes`` are over ``dim0``, ``dim1`` …, the indices of the element.
+    """
+
+    flat: FlatNest
+    store: Store
+    axes: Mapping[str, Expr]
+
+
+def producer_of(
+    flat: FlatNest, buffer: str, type: TensorType, symbols: SizeSymbols
+) -> Producer | None:
+    """Return how to compute each element of a buffer, or ``None``.
+
+    There is one plain store to it, which reaches every element, at an index that tells the
+    point; the nest has no reductions and does not write what it reads.
+    """
+    stores = [each for each in flat.code if isinstance(each, Store)]
+    ours = [each for each in stores if each.buffer == buffer]
+    if flat.inner or len(ours) != 1 or ours[0].mask is not None or is_atomic(ours[0]):
+        return None
+    if any(isinstance(each, Reduce | Scan) for each in flat.code):
+        return None
+    written = {each.buffer for each in stores}
+    if any(isinstance(each, Load) and each.buffer in written for each in flat.code):
+        return None
+    axes = _inverse(ours[0].index, type.size, flat, symbols)
+    return None if axes is None else Producer(flat=flat, store=ours[0], axes=axes)
+
+
+def _inverse(
+    index: tuple[Expr, ...],
+    sizes: tuple[Expr, ...],
+    flat: FlatNest,
+    symbols: SizeSymbols,
+) -> dict[str, Expr] | None:
+    """Return each axis over the indices ``dim0``, ``dim1`` … of an element."""
+    by_name = {axis.name: axis for axis in flat.parallel}
+    ranges = flat.ranges(symbols)
+    found: dict[str, Expr] = {}
+    for number, (part, size) in enumerate(zip(index, sizes, strict=True)):
+        value: Expr = Symbol(f"dim{number}")
+        digits = mixed_radix(ranges.sum_of(part), by_name, ranges)
+        if digits is None or any(axis.name in found for axis in digits):
+            return None
+        covered: Expr = 1
+        for place, axis in enumerate(digits):
+            covered = mul(covered, axis.extent)
+            last = place == len(digits) - 1
+            found[axis.name] = value if last else mod(value, axis.extent)
+            value = floordiv(value, axis.extent)
+        if not ranges.equal(covered, size):
+            return None
+    return found if len(found) == len(by_name) else None
+
+
+def can_mask(flat: FlatNest) -> bool:
+    """Say whether the nest may run where its loads are masked: nothing divides by zero."""
+    return not any(
+        isinstance(each, Apply) and each.op in _DIVISIONS and each.dtype.is_integer
+        for each in flat.code
+    )
+
+
+def inline_producer(
+    producer: Producer, reader: FlatNest, symbols: SizeSymbols, prefix: str
+) -> FlatNest | str:
+    """Return a reader that computes what it read of a producer's buffer, or why not.
+
+    New names begin with ``prefix``.
+    """
+    buffer = producer.store.buffer
+    loads = [each for each in reader.code if isinstance(each, Load)]
+    ours = [each for each in loads if each.buffer == buffer]
+    if any(each.mask is not None for each in ours) and not can_mask(producer.flat):
+        return "it divides, where its operands may be masked"
+    count = len(dict.fromkeys((each.index, each.mask) for each in ours))
+    if len(reader.code) + count * len(producer.flat.code) > _MOST_INSTRUCTIONS:
+        return "the kernel would be too large"
+    instances = _Instances(producer, reader.ranges(symbols), prefix)
+    code: list[Instruction] = []
+    deep: list[bool] = []
+    for each, is_deep in zip(reader.code, reader.deep, strict=True):
+        if isinstance(each, Load) and each.buffer == buffer:
+            new = instances.values_of(each)
+        else:
+            new = [instances.renamed(each)]
+        code += new
+        deep += [is_deep] * len(new)
+    return evolve(
+        reader,
+        code=tuple(code),
+        deep=tuple(deep),
+        provenance=(*producer.flat.provenance, *reader.provenance),
+    )
+
+
+@define
+class _Instances:
+    """Copies of a producer's instructions, one for each index and mask."""
+
+    producer: Producer
+    ranges: IndexRanges
+    prefix: str
+    _made: dict[tuple[tuple[Expr, ...], str | None], str] = field(
+        factory=dict[tuple[tuple[Expr, ...], str | None], str]
+    )
+    _names: dict[str, str] = field(factory=dict[str, str])
+
+    def renamed(self, each: Instruction) -> Instruction:
+        """Return an instruction that uses copies instead of loads."""
+        if not self._names:
+            return each
+        return Substitution(self._names, simplify=self.ranges.simplify).instruction(each)
+
+    def values_of(self, load: Load) -> list[Instruction]:
+        """Return the instructions that compute what a load reads."""
+        renamed = self.renamed(load)
+        assert isinstance(renamed, Load)
+        made = self._made.get((renamed.index, renamed.mask))
+        code: list[Instruction] = []
+        if made is None:
+            made = self._copy(renamed.index, renamed.mask, code)
+            self._made[renamed.index, renamed.mask] = made
+        if renamed.mask is None:
+            self._names[load.result] = made
+            return code
+        other = Literal(
+            result=f"{self.prefix}{load.result}~", dtype=load.dtype, value=load.other
+        )
+        choice = Apply(
+            result=load.result,
+            dtype=load.dtype,
+            op=ScalarOp.WHERE,
+            operands=(renamed.mask, made, other.result),
+        )
+        return [*code, other, choice]
+
+    def _copy(
+        self, index: tuple[Expr, ...], mask: str | None, code: list[Instruction]
+    ) -> str:
+        flat = self.producer.flat
+        start = f"{self.prefix}{len(self._made)}."
+        values = {name: start + name for each in flat.code for name in results(each)}
+        dims = Substitution(indices={f"dim{n}": part for n, part in enumerate(index)})
+        axes = {
+            axis: self.ranges.simplify(dims.index(expr))
+            for axis, expr in self.producer.axes.items()
+        }
+        rename = Substitution(values, axes, simplify=self.ranges.simplify)
+        for each in flat.code:
+            if isinstance(each, Store):
+                continue
+            new = rename.instruction(each)
+            if mask is not None and isinstance(new, Load | Check):
+                new = self._masked(new, mask, code, start)
+            code.append(new)
+        return values[self.producer.store.value]
+
+    def _masked(
+        self, each: Load | Check, mask: str, code: list[Instruction], start: str
+    ) -> Load | Check:
+        if each.mask is None:
+            return evolve(each, mask=mask)
+        both = Apply(
+            result=f"{start}mask{len(code)}",
+            dtype=DType.BOOL,
+            op=ScalarOp.AND,
+            operands=(each.mask, mask),
+        )
+        code.append(both)
+        return evolve(each, mask=both.result)
+
+
+def load_count(flat: FlatNest) -> int:
+    """Return how many different elements are loaded at a point."""
+    loads = [each for each in flat.code if isinstance(each, Load)]
+    return len({(each.buffer, each.index) for each in loads})
+
+
+def total_points(axes: Sequence[Axis]) -> Expr:
+    """Return the number of points of axes."""
+    result: Expr = 1
+    for axis in axes:
+        result = mul(result, axis.extent)
+    return result

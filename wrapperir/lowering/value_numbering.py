@@ -1,0 +1,174 @@
+"""Remove repeated and unused work from a list of instructions.
+
+Before::
+
+    v0 = load x[i0]
+    v1 = exp v0
+    store y[i0] = v1
+    v2 = load y[i0]        forwarded from the store
+    v3 = load x[i0]        loaded before
+    v4 = add v2 v3
+    store z[i0] = v4
+
+After, if nothing else reads ``y``::
+
+    v0 = load x[i0]
+    v1 = exp v0
+    v4 = add v1 v0
+    store z[i0] = v4
+
+This is local value numbering (Cocke and Schwartz, 1970).
+"""
+
+from collections.abc import Callable, Hashable
+
+from attrs import evolve
+
+from wrapperir.ir import DType, Expr
+from wrapperir.lowering.flat_nest import FlatNest, is_atomic
+from wrapperir.lowering.indexing import IndexRanges
+from wrapperir.lowering.loops import (
+    Apply,
+    Check,
+    IndexValue,
+    Instruction,
+    Literal,
+    Load,
+    Reduce,
+    Scan,
+    Store,
+)
+from wrapperir.lowering.scalar_op import ScalarOp
+from wrapperir.lowering.substitution import Substitution, names_used, results
+
+_HALF = frozenset({DType.F16, DType.BF16})
+
+
+def remove_redundancy(
+    flat: FlatNest,
+    ranges: IndexRanges,
+    is_dead: Callable[[str], bool],
+    *,
+    round_casts: bool = False,
+) -> FlatNest:
+    """Return a list of instructions without repeated or unused ones.
+
+    Loads of what was stored before take the stored value; stores to buffers of which
+    ``is_dead`` is true, which nothing else reads, go.  Unless ``round_casts``, a value
+    that is cast from f32 to a half type and back keeps the bits of f32.
+    """
+    numbering = _Numbering(ranges, round_casts)
+    code: list[Instruction] = []
+    deep: list[bool] = []
+    for each, is_deep in zip(flat.code, flat.deep, strict=True):
+        for kept in numbering.rewrite(each):
+            code.append(kept)
+            deep.append(is_deep)
+    used: set[str] = set()
+    kept_code: list[Instruction] = []
+    kept_deep: list[bool] = []
+    for each, is_deep in zip(reversed(code), reversed(deep), strict=True):
+        if isinstance(each, Store):
+            keep = not is_dead(each.buffer)
+        elif isinstance(each, Check):
+            keep = True
+        else:
+            keep = any(name in used for name in results(each))
+        if keep:
+            used.update(names_used(each))
+            kept_code.append(each)
+            kept_deep.append(is_deep)
+    return evolve(flat, code=tuple(reversed(kept_code)), deep=tuple(reversed(kept_deep)))
+
+
+class _Numbering:
+    def __init__(self, ranges: IndexRanges, round_casts: bool) -> None:
+        self._round_casts = round_casts
+        self._names: dict[str, str] = {}
+        self._rename = Substitution(self._names, simplify=ranges.simplify)
+        self._computed: dict[Hashable, tuple[str, ...]] = {}
+        self._casts: dict[str, Apply] = {}
+        self._dtypes: dict[str, DType] = {}
+        self._stored: dict[str, dict[tuple[Expr, ...], str]] = {}
+        self._versions: dict[str, int] = {}
+
+    def rewrite(self, old: Instruction) -> tuple[Instruction, ...]:
+        """Return what stays of an instruction."""
+        new = self._rename.instruction(old) if self._names else old
+        if isinstance(new, Store):
+            self._note_store(new)
+            return (new,)
+        if isinstance(new, Load):
+            forwarded = self._stored.get(new.buffer, {}).get(new.index)
+            if forwarded is not None:
+                return self._forward(new, forwarded)
+        elif isinstance(new, Apply) and new.op is ScalarOp.CAST:
+            source = self._cast_source(new)
+            if source is not None:
+                self._names[new.result] = source
+                return ()
+            self._casts[new.result] = new
+        key = self._key(new)
+        found = self._computed.get(key)
+        if found is not None:
+            self._names.update(zip(results(new), found, strict=True))
+            return ()
+        self._computed[key] = results(new)
+        if isinstance(new, Load | Apply | Literal | IndexValue):
+            self._dtypes[new.result] = new.dtype
+        return (new,)
+
+    def _note_store(self, store: Store) -> None:
+        self._versions[store.buffer] = self._versions.get(store.buffer, 0) + 1
+        known = store.mask is None and not is_atomic(store)
+        self._stored[store.buffer] = {store.index: store.value} if known else {}
+
+    def _forward(self, load: Load, value: str) -> tuple[Instruction, ...]:
+        """Return what a load of a stored value becomes: its mask chooses."""
+        if load.mask is None:
+            self._names[load.result] = value
+            return ()
+        other = Literal(result=f"{load.result}~", dtype=load.dtype, value=load.other)
+        choice = Apply(
+            result=load.result,
+            dtype=load.dtype,
+            op=ScalarOp.WHERE,
+            operands=(load.mask, value, other.result),
+        )
+        self._dtypes[load.result] = load.dtype
+        return (other, choice)
+
+    def _cast_source(self, cast: Apply) -> str | None:
+        """Return the value that a cast's result equals, or is folded to."""
+        (operand,) = cast.operands
+        if self._dtypes.get(operand) is cast.dtype:
+            return operand
+        before = self._casts.get(operand)
+        if (
+            before is not None
+            and not self._round_casts
+            and before.dtype in _HALF
+            and cast.dtype is DType.F32
+            and self._dtypes.get(before.operands[0]) is DType.F32
+        ):
+            return before.operands[0]
+        return None
+
+    def _key(self, new: Instruction) -> Hashable:
+        match new:
+            case Literal():
+                # -0.0 equals 0.0, and True equals 1.
+                return (Literal, new.dtype, repr(new.value))
+            case IndexValue():
+                return (IndexValue, new.dtype, new.expr)
+            case Load():
+                version = self._versions.get(new.buffer, 0)
+                return (Load, new.buffer, new.index, version, new.mask, repr(new.other))
+            case Apply():
+                return (Apply, new.op, new.dtype, new.operands)
+            case Reduce() | Scan():
+                return (type(new), new.op, new.dtype, new.operands)
+            case Check():
+                return (Check, new.condition, new.mask)
+            case Store():
+                raise AssertionError("stores are not numbered")
