@@ -139,36 +139,32 @@ class _Run:
             case Reduce() | Scan():
                 self._reduce(step)
             case Check():
-                given = self.values[step.condition] | ~self.mask(step.mask)
-                assert bool(given.all()), step
+                holds = self.values[step.condition] | ~self.mask(step.mask)
+                assert bool(holds.all()), step
 
     def _load(self, step: Load) -> None:
         (index,) = map(self.index, step.index)
         memory = self.memory[step.buffer]
-        mask = self.mask(step.mask)
-        shape = torch.broadcast_shapes(index.shape, mask.shape)
-        index, mask = index.expand(shape), mask.expand(shape)
-        inside = (index >= 0) & (index < len(memory))
-        assert bool((inside | ~mask).all()), f"{step} reads outside"
+        mask = self.mask(step.mask) & (index == index)  # of the shape of both
+        index = torch.where(mask, index, 0)
+        assert bool(((index >= 0) & (index < len(memory))).all()), f"{step} reads outside"
         other = torch.tensor(step.other, dtype=memory.dtype)
-        self.define(
-            step.result, torch.where(mask, memory[torch.where(mask, index, 0)], other)
-        )
+        self.define(step.result, torch.where(mask, memory[index], other))
 
     def _store(self, step: Store) -> None:
         (index,) = map(self.index, step.index)
         shape = torch.Size(self.shape)
-        index, value, mask = (
-            each.expand(shape).reshape(-1)
-            for each in (index, self.values[step.value], self.mask(step.mask))
-        )
+        value, mask = self.values[step.value], self.mask(step.mask)
+        index, value, mask = (x.expand(shape).reshape(-1) for x in (index, value, mask))
         memory = self.memory[step.buffer]
         index, value = index[mask], value[mask]
         if step.mode is StoreMode.ADD:
             memory.index_put_((index,), value, accumulate=True)
             return
         assert step.mode is StoreMode.OVERWRITE
-        assert len(set(index.tolist())) == len(index), f"{step} writes an element twice"
+        written = torch.zeros(len(memory), dtype=torch.int64)
+        written.index_put_((index,), torch.tensor(1), accumulate=True)
+        assert bool((written <= 1).all()), f"{step} writes an element twice"
         assert bool(((index >= 0) & (index < len(memory))).all())
         memory[index] = value
 

@@ -74,6 +74,11 @@ class FlatNest:
             for each in self.code
         )
 
+    @property
+    def scans(self) -> bool:
+        """Whether values are scanned along the last inner axis."""
+        return any(isinstance(each, Scan) for each in self.code)
+
     def ranges(self, symbols: SizeSymbols) -> IndexRanges:
         """Return the ranges of the axes."""
         extents = {axis.name: axis.extent for axis in self.axes}

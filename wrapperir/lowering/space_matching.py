@@ -128,8 +128,8 @@ class _Matching:
             mixed.append(dim)
         if not self._consistent(plain):
             return False
-        for a, b in plain:
-            self._pair(a, b)
+        for axis, other_axis in plain:
+            self._pair(axis, other_axis)
         if not mixed:
             return True
         found = self._number(first, mixed, shared.sizes)
@@ -267,6 +267,9 @@ def _common_space(
     first: FlatNest, second: FlatNest, matching: _Matching
 ) -> CommonSpace | str:
     one, two, names = matching.first, matching.second, matching.inverse
+    for flat, side in ((first, one), (second, two)):
+        if flat.scans and len(side.parts[flat.inner[-1].name]) > 1:
+            return "a scanned axis would be split"
 
     def renamed(axes: Sequence[Axis]) -> tuple[Axis, ...]:
         leaves = two.leaves(axes)
