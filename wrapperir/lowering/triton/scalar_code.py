@@ -87,11 +87,10 @@ def scalar_code(
     if source is DType.BOOL:
         return _of_bools(op, operands)
     if source in HALF and op is not ScalarOp.SIGNBIT:
-        wide = [f"{operand}.to(tl.float32)" for operand in operands]
-        code = _of_reals(op, wide, DType.F32)
-        if code is None or result is DType.BOOL:
-            return code
-        return Code(f"({code.text}).to({TYPES[source]})", code.functions)
+        if op is ScalarOp.TRUNCDIV:  # eager rounds the quotient first
+            quotient = _half(ScalarOp.DIV, operands, source)
+            return quotient and _half(ScalarOp.TRUNC, [quotient.text], source)
+        return _half(op, operands, result)
     if source.is_float:
         return _of_reals(op, operands, source)
     return _of_whole_numbers(op, operands, source)
@@ -115,6 +114,15 @@ def cast_text(operand: str, source: DType, result: DType) -> str:
     if via is not None and via is not source:
         operand = f"{operand}.to({TYPES[via]})"
     return f"{operand}.to({TYPES[result]})"
+
+
+def _half(op: ScalarOp, operands: Sequence[str], result: DType) -> Code | None:
+    """Return the text of an operator on halves, which is computed in ``f32``."""
+    wide = [f"{operand}.to(tl.float32)" for operand in operands]
+    code = _of_reals(op, wide, DType.F32)
+    if code is None or result is DType.BOOL:
+        return code
+    return Code(f"({code.text}).to({TYPES[result]})", code.functions)
 
 
 def _of_bools(op: ScalarOp, operands: Sequence[str]) -> Code | None:
@@ -227,6 +235,11 @@ def _floored(signed: str, unsigned: str) -> Callable[[list[str], DType], Code]:
     return rule
 
 
+def _inverted(operands: list[str], dtype: DType) -> Code:
+    ones = -1 if dtype in SIGNED else (1 << 8 * dtype.itemsize) - 1
+    return Code(f"({operands[0]} ^ {ones})")
+
+
 def _power(operands: list[str], dtype: DType) -> Code:
     name = "signed_power" if dtype in SIGNED else "whole_power"
     return Code(f"{name}({', '.join(operands)})", (name,))
@@ -272,7 +285,7 @@ _WHOLE: Mapping[ScalarOp, Callable[[list[str], DType], Code]] = {
     ScalarOp.FMIN: _of_one("tl.minimum({0}, {1})"),
     ScalarOp.MAXIMUM: _of_one("tl.maximum({0}, {1})"),
     ScalarOp.FMAX: _of_one("tl.maximum({0}, {1})"),
-    ScalarOp.BITNOT: _of_one("(~{0})"),
+    ScalarOp.BITNOT: _inverted,
     ScalarOp.SHL: _shift_left,
     ScalarOp.SHR: _shift_right,
     ScalarOp.ISNAN: _of_one("({0} != {0})"),
