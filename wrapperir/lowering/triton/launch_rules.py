@@ -56,7 +56,7 @@ def plan_launches(kernel: LoopKernel, tile: Tile, ranges: IndexRanges) -> list[L
 def is_masked(dimension: Dimension, launches: Sequence[Launch]) -> bool:
     """Say whether any launch has a block that reaches beyond a dimension's extent."""
     extent = dimension.extent
-    if not isinstance(extent, int):
+    if not isinstance(extent, int) or extent == 0:
         return True
     return any(extent % dict(launch.blocks)[dimension.block] for launch in launches)
 

@@ -79,8 +79,7 @@ class Memory:
 
     def load(self, step: Load) -> Value:
         """Return the value of a load."""
-        type = self._buffers[step.buffer]
-        offset = self._index.offset(step.index, type.stride)
+        offset = self._index.offset(step.index, self._buffers[step.buffer].stride)
         selecting = self._selecting(step.mask, _index_names(step.index))
         offset, masks = self._masked(offset, offset.dims, selecting)
         options = [mask.text for mask in masks[:1]]
@@ -101,8 +100,7 @@ class Memory:
 
     def store(self, step: Store) -> None:
         """Write a store."""
-        type = self._buffers[step.buffer]
-        offset = self._index.offset(step.index, type.stride)
+        offset = self._index.offset(step.index, self._buffers[step.buffer].stride)
         value = self._values[step.value]
         dims = offset.dims | value.dims
         if step.mode is not StoreMode.OVERWRITE:  # each point counts
@@ -111,14 +109,14 @@ class Memory:
         selecting = self._selecting(step.mask, _index_names(step.index))
         offset, masks = self._masked(offset, dims, selecting)
         pointer = _pointer(step.buffer, offset)
-        arguments = [pointer, self._stored(step, value, type.dtype)]
-        arguments += [mask.text for mask in masks[:1]]
+        mask = masks[0].text if masks else None
         if self._has_loops and step.buffer in self._is_read:
             # Several threads may have loaded the same element; they must be done.
             self._writer.add("tl.debug_barrier()")
-        function = _ATOMIC.get(step.mode, "tl.store")
-        order = "" if step.mode is StoreMode.OVERWRITE else ', sem="relaxed"'
-        self._writer.add(f"{function}({', '.join(arguments)}{order})")
+        if step.mode in (StoreMode.MIN, StoreMode.MAX) and value.dtype.is_float:
+            self._store_extreme(step.mode, pointer, value, mask)
+        else:
+            self._writer.add(_format_store(step.mode, pointer, value.text, mask))
         self._versions[step.buffer] = self._versions.get(step.buffer, 0) + 1
 
     def check(self, step: Check) -> None:
@@ -143,18 +141,26 @@ class Memory:
         self._writer.add(f"tl.store({pointer}, {self._checks}, {masks[0].text})")
         self._guards.append(_Guard(self._all_sources(names), condition))
 
-    def _stored(self, step: Store, value: Value, dtype: DType) -> str:
-        if step.mode not in (StoreMode.MIN, StoreMode.MAX) or not dtype.is_float:
-            return value.text
-        # Atomics compare bits: NaN wins as the greatest, or as the least with its sign.
-        bits = 8 * dtype.itemsize
+    def _store_extreme(
+        self, mode: StoreMode, pointer: str, value: Value, mask: str | None
+    ) -> None:
+        """Write an atomic minimum or maximum of real numbers, in which NaN wins.
+
+        The hardware compares bits: a NaN with the sign is the least, one without the
+        greatest.  A NaN of the other sign that was in memory is put back.
+        """
+        bits = 8 * value.dtype.itemsize
         quiet = 0x7FC00000 if bits == 32 else 0x7FF8000000000000
-        if step.mode is StoreMode.MIN:
+        if mode is StoreMode.MIN:
             quiet |= 1 << bits - 1
-        kind = TYPES[dtype]
-        nan = f"tl.full([], {quiet}, tl.uint{bits}).to({kind}, bitcast=True)"
-        nan = self._writer.define(Value(nan, dtype)).text
-        return f"tl.where({value.text} != {value.text}, {nan}, {value.text})"
+        text = f"tl.full([], {quiet}, tl.uint{bits}).to({TYPES[value.dtype]}, bitcast=True)"
+        nan = self._writer.define(Value(text, value.dtype)).text
+        given = f"tl.where({value.text} != {value.text}, {nan}, {value.text})"
+        before = self._writer.names.fresh("before")
+        self._writer.add(f"{before} = {_format_store(mode, pointer, given, mask)}")
+        was_nan = f"{before} != {before}"
+        both = was_nan if mask is None else f"({was_nan}) & {mask}"
+        self._writer.add(_format_store(mode, pointer, nan, both))
 
     def _selecting(self, mask: str | None, names: Iterable[str]) -> list[Value]:
         """Return the masks of an access beside those of the tile."""
@@ -213,6 +219,13 @@ class Memory:
                 found.add(name)
                 pending += self._sources[name]
         return frozenset(found)
+
+
+def _format_store(mode: StoreMode, pointer: str, value: str, mask: str | None) -> str:
+    arguments = [pointer, value, *([] if mask is None else [mask])]
+    if mode is not StoreMode.OVERWRITE:
+        arguments.append('sem="relaxed"')
+    return f"{_ATOMIC.get(mode, 'tl.store')}({', '.join(arguments)})"
 
 
 def _pointer(buffer: str, offset: Value) -> str:
