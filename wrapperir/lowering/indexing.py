@@ -93,6 +93,8 @@ class IndexRanges:
         self._simplified: dict[Expr, Expr] = {}
         self._sums: dict[Operation, Sum] = {}
         self._extents: dict[str, Sum] = {}
+        self.extents = dict(extents)
+        """The axes' extents."""
         for extent in extents.values():
             self._take_positive(extent)
         for axis, extent in extents.items():

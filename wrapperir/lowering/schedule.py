@@ -8,6 +8,7 @@ from typing import TypeAlias, Union
 from attrs import evolve, field, frozen
 
 from wrapperir.ir import Provenance, TensorType
+from wrapperir.lowering.axes import arrange_axes
 from wrapperir.lowering.explain import Decision
 from wrapperir.lowering.flat_nest import assemble, flatten
 from wrapperir.lowering.fusion import Fusion
@@ -132,6 +133,8 @@ def _kernel(
 ) -> tuple[KernelLaunch, Nest]:
     linear = linear_accesses(nest, graph.buffers, options.symbols)
     tiling = Tiling(blocks=(tuple(axis.name for axis in linear.axes),))
+    if options.fuse:
+        linear, tiling = arrange_axes(linear, graph.buffers, options.symbols)
     return kernel_of(linear, tiling, graph.buffers, options.symbols), linear
 
 
