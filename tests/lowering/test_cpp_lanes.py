@@ -91,7 +91,7 @@ def _reduction(
 
 
 def _values(*shape: int) -> torch.Tensor:
-    x = torch.randn(shape)
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(shape[1]))
     x[shape[0] // 2] = x[shape[0] // 2, 0]  # equal values
     if shape[0] > 3:
         x[3, -1] = math.nan

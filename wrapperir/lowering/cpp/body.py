@@ -1,6 +1,7 @@
 """Instructions of a nest as C++ statements, of one point."""
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Mapping
 from typing import assert_never
 
 from wrapperir.ir import DType, Expr, TensorType, add, mul
@@ -30,21 +31,23 @@ _COMBINING: Mapping[StoreMode, ScalarOp] = {
 }
 _I32 = (-(1 << 31), (1 << 31) - 1)
 
-OnDefinition = Callable[[str, DType, str], None]
-"""Called with the name, dtype and C++ name of each value when it was defined."""
-
 
 class InstructionWriter:
     """Writes instructions, and knows the C++ of the values that they define.
 
-    ``pointers`` and ``types`` are by buffer.  A check that fails goes to the label
+    ``pointers`` and ``types`` are by buffer; ``parameters`` are the names of the kernel's
+    parameters.  A check that fails goes to the label
     ``next``, which :attr:`has_jumps` says is needed.
     """
 
     def __init__(
-        self, pointers: Mapping[str, str], types: Mapping[str, TensorType]
+        self,
+        pointers: Mapping[str, str],
+        types: Mapping[str, TensorType],
+        parameters: str,
     ) -> None:
         """Begin with nothing written; the caller adds sizes to ``indices``."""
+        self.parameters = parameters
         self.source = SourceLines()
         self.indices = IndexFormatter()
         self.names: dict[str, str] = {}
@@ -52,6 +55,8 @@ class InstructionWriter:
         self.has_jumps = False
         self._pointers = pointers
         self._types = types
+        self._powers_of_2: set[str] = set()
+        self._reciprocals: dict[str, str] = {}
         self._axes = 0
         self._checks = 0
 
@@ -80,16 +85,16 @@ class InstructionWriter:
         """Write an instruction other than a reduction or a scan."""
         match step:
             case Literal():
-                self.define(step.result, step.dtype, format_literal(step.value, step.dtype))
+                text = format_literal(step.value, step.dtype)
+                self.define(step.result, step.dtype, text)
+                if abs(math.frexp(step.value)[0]) == 0.5:
+                    self._powers_of_2.add(step.result)
             case IndexValue():
                 self._write_index_value(step)
             case Load():
                 self._write_load(step)
             case Apply():
-                dtypes = [self.dtypes[operand] for operand in step.operands]
-                operands = [self.names[operand] for operand in step.operands]
-                text = format_apply(step.op, step.dtype, dtypes, operands)
-                self.define(step.result, step.dtype, text)
+                self._write_apply(step)
             case Store():
                 self._write_store(step)
             case Check():
@@ -98,6 +103,29 @@ class InstructionWriter:
                 raise AssertionError("a reduction outside of an inner loop")
             case _:
                 assert_never(step)
+
+    def prepare_division(self, step: Apply) -> None:
+        """Write the reciprocal of a known divisor before a loop that divides by it.
+
+        A quotient of ``f32`` from the product in ``f64`` is correctly rounded, as two
+        numbers of 24 bits have none so near to the middle of two others.
+        """
+        divisor = self.names.get(step.operands[1])
+        if step.dtype is not DType.F32 or divisor is None:
+            return
+        if step.operands[1] in self._powers_of_2 or not divisor.isidentifier():
+            return  # the compiler multiplies by the reciprocal
+        name = f"r{len(self._reciprocals)}"
+        self._reciprocals[step.result] = name
+        self.source.write(f"const f64 {name} = 1.0 / f64({divisor});")
+
+    def _write_apply(self, step: Apply) -> None:
+        dtypes = [self.dtypes[operand] for operand in step.operands]
+        operands = [self.names[operand] for operand in step.operands]
+        text = format_apply(step.op, step.dtype, dtypes, operands)
+        if reciprocal := self._reciprocals.get(step.result):
+            text = f"f32(f64({operands[0]}) * {reciprocal})"
+        self.define(step.result, step.dtype, text)
 
     def _write_index_value(self, step: IndexValue) -> None:
         text = self.indices.format(step.expr)

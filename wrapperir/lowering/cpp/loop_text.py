@@ -7,9 +7,18 @@ from wrapperir.ir import Expr, Symbol, add, mul, product
 from wrapperir.lowering.cpp.body import InstructionWriter
 from wrapperir.lowering.cpp.lanes import results
 from wrapperir.lowering.cpp.reductions import Accumulator
-from wrapperir.lowering.loops import Axis, InnerLoop, Instruction, Reduce, Scan, Store
+from wrapperir.lowering.loops import (
+    Apply,
+    Axis,
+    InnerLoop,
+    Instruction,
+    Reduce,
+    Scan,
+    Store,
+)
+from wrapperir.lowering.scalar_op import ReduceOp, ScalarOp
 
-_LONG_SUM = 64
+_LONG_SUM = 256
 """Additions from which ``f32`` is summed in ``f64``."""
 
 
@@ -57,6 +66,9 @@ def write_lane_loop(
             writer.write(step)
     if not inner:
         return
+    for step in inner:
+        if isinstance(step, Apply) and step.op is ScalarOp.DIV:
+            writer.prepare_division(step)
     writer.source.write("#pragma omp simd")
     with writer.source.block(head[0]):
         writer.source.write(*head[1:])
@@ -77,7 +89,9 @@ def accumulator_of(
         op=step.op,
         dtype=step.dtype,
         name=name,
-        is_wide=not (isinstance(additions, int) and additions <= _LONG_SUM),
+        # Parts of products are more often out of range than sums.
+        is_wide=step.op is ReduceOp.PROD
+        or not (isinstance(additions, int) and additions <= _LONG_SUM),
         is_scan=isinstance(step, Scan),
         is_triple=len(step.operands) == 3,
     )

@@ -16,14 +16,13 @@ _PARTS = {
 inline u32 bits_of(f32 a) { return __builtin_bit_cast(u32, a); }""",
     "of_bits": """
 inline f32 of_bits(u32 a) { return __builtin_bit_cast(f32, a); }""",
-    # 2 to a power from -126 to 127, and to one beyond, in two factors.
-    "power_of_2": """
-inline f32 power_of_2(i32 n) { return of_bits(u32(n + 127) << 23); }""",
-    "scaled": """
-inline f32 scaled(f32 a, i32 n) {
-  i32 half = n >> 1;
-  return a * power_of_2(half) * power_of_2(n - half);
-}""",
+    # c ? a : b, which may not become a branch: with many, loops are not vectorised.
+    "choose": """
+inline u32 choose(bool c, u32 a, u32 b) { u32 m = -u32(c); return (a & m) | (b & ~m); }
+inline f32 choose(bool c, f32 a, f32 b) {
+  return of_bits(choose(c, bits_of(a), bits_of(b)));
+}
+inline u64 choose(bool c, u64 a, u64 b) { u64 m = -u64(c); return (a & m) | (b & ~m); }""",
     # exp(a) - 1 for -ln(2)/2 <= a <= ln(2)/2; coefficients of Cephes (S. L. Moshier).
     "small_expm1": """
 inline f32 small_expm1(f32 a) {
@@ -35,10 +34,19 @@ inline f32 small_expm1(f32 a) {
   p = __builtin_fmaf(p, a, 5.0000001201e-1f);
   return __builtin_fmaf(p, a * a, a);
 }""",
-    "less_ln2": """
-inline f32 less_ln2(f32 a, f32 n) {
-  a = __builtin_fmaf(n, -0.693359375f, a);
-  return __builtin_fmaf(n, 2.12194440e-4f, a);
+    # a = n * ln(2) + rest; n is also in the low bits of shifted, below 1.5 * 2**23.
+    "exp_parts": """
+struct exp_parts { f32 shifted, n, rest; };
+inline exp_parts split_exp(f32 a) {
+  f32 shifted = __builtin_fmaf(a, 1.44269504f, 0x1.8p23f), n = shifted - 0x1.8p23f;
+  f32 rest = __builtin_fmaf(n, -0.693359375f, a);
+  return {shifted, n, __builtin_fmaf(n, 2.12194440e-4f, rest)};
+}""",
+    # exp(a) for -87 <= a < 88.7
+    "exp_of_normal": """
+inline f32 exp_of_normal(f32 a) {
+  exp_parts p = split_exp(a);
+  return of_bits(bits_of(small_expm1(p.rest) + 1.0f) + (bits_of(p.shifted) << 23));
 }""",
     # The power of 2 by which a number is from 2/3 to 4/3, as bits of an exponent.
     "log_exponent": """
@@ -63,15 +71,15 @@ inline f32 log_rest(f32 m) {
 struct log_parts { f32 n, rest; };
 inline log_parts split_log(f32 a) {
   bool tiny = a < 0x1p-126f;
-  a = tiny ? a * 0x1p23f : a;
+  a *= of_bits(0x3f800000u + u32(tiny) * (23u << 23));
   u32 e = log_exponent(a);
-  f32 n = f32(i32(e) >> 23) - (tiny ? 23.0f : 0.0f);
+  f32 n = f32((i32(e) >> 23) - i32(tiny) * 23);
   return {n, log_rest(of_bits(bits_of(a) - e) - 1.0f)};
 }""",
     "log_special": """
 inline f32 log_special(f32 a, f32 result) {
-  result = a > 0 ? result : a == 0 ? -__builtin_inff() : __builtin_nanf("");
-  return a - a == 0 ? result : a > 0 ? a : __builtin_nanf("");
+  result = choose(a == 0, -__builtin_inff(), result);
+  return choose((a >= 0) & (a < __builtin_inff()), result, __builtin_sqrtf(a));
 }""",
     # The quadrant of an angle and the rest: by W. Cody and W. Waite below 2**30, above by
     # M. Payne and R. Hanek from 256 bits of 2/pi.
@@ -81,22 +89,22 @@ inline quadrant split_angle(f32 a) {
   f64 n = __builtin_rint(f64(a) * 0x1.45f306dc9c883p-1);
   f64 rest = __builtin_fma(n, -0x1.921fb54442d18p+0, f64(a));
   rest = __builtin_fma(n, -0x1.1a62633145c07p-54, rest);
-  f32 size = __builtin_fabsf(a);
-  bool large = size >= 0x1p30f;
-  u64 shift = (bits_of(size) >> 23) - 152, by = shift & 63;
+  bool large = __builtin_fabsf(a) >= 0x1p30f;
+  u64 shift = ((bits_of(a) >> 23) & 255) - 152, by = shift & 63;
   bool far = shift > 63;
   u64 m = (bits_of(a) & 0x7fffffu) | 0x800000u;
-  u64 first = far ? 0xfc2757d1f534ddc0u : 0xa2f9836e4e441529u;
-  u64 second = far ? 0xdb6295993c439041u : 0xfc2757d1f534ddc0u;
-  u64 third = far ? 0xfe5163abdebbc561u : 0xdb6295993c439041u;
+  u64 second = choose(far, 0xdb6295993c439041u, 0xfc2757d1f534ddc0u);
+  u64 first = choose(far, 0xfc2757d1f534ddc0u, 0xa2f9836e4e441529u);
+  u64 third = choose(far, 0xfe5163abdebbc561u, 0xdb6295993c439041u);
   u64 high = first << by | (second >> 1) >> (63 - by);
   u64 low = second << by | (third >> 1) >> (63 - by);
   u64 turn = m * high + ((m * (low >> 32)) >> 32);
   u64 number = (turn + (u64(1) << 61)) >> 62;
-  f64 left = f64(i64(turn - (number << 62))) * 0x1.921fb54442d18p-62;
-  u32 whole = large ? (a < 0 ? -u32(number) : u32(number)) : u32(i32(large ? 0.0 : n));
-  f32 part = f32(large ? (a < 0 ? -left : left) : rest);
-  return {whole, whole == 0 && !large ? a : part};
+  f32 left = f32(f64(i64(turn - (number << 62))) * 0x1.921fb54442d18p-62);
+  u32 sign = bits_of(a) & 0x80000000u, whole = u32(number);
+  whole = choose(sign != 0, -whole, whole);
+  whole = choose(large, whole, u32(i32(i64(n))));
+  return {whole, choose(large, of_bits(bits_of(left) ^ sign), f32(rest))};
 }
 inline f32 wave(u32 number, f32 a) {  // sin(a + number * pi / 2), Cephes
   f32 s = a * a;
@@ -107,31 +115,40 @@ inline f32 wave(u32 number, f32 a) {  // sin(a + number * pi / 2), Cephes
   q = __builtin_fmaf(q, s, 4.166664568298827e-2f);
   q = __builtin_fmaf(q, s, -0.5f);
   q = __builtin_fmaf(q, s, 1.0f);
-  f32 result = number & 1 ? q : p;
-  return number & 2 ? -result : result;
+  return of_bits(bits_of(choose((number & 1) != 0, q, p)) ^ ((number & 2) << 30));
 }""",
 }
 
 _FUNCTIONS = {
     "exp": """
 inline f32 exp(f32 a) {
-  f32 x = a > 89.0f ? 89.0f : a < -104.0f ? -104.0f : a;
-  f32 n = __builtin_rintf(x * 1.44269504f);
-  return scaled(small_expm1(less_ln2(x, n)) + 1.0f, i32(n));
+  exp_parts p = split_exp(a);
+  bool tiny = a < -87.0f;  // the result may be denormal
+  u32 n = bits_of(p.shifted) + (u32(tiny) << 6);
+  f32 result = of_bits(bits_of(small_expm1(p.rest) + 1.0f) + (n << 23));
+  result *= of_bits(0x3f800000u - (u32(tiny) << 29));
+  result = choose(a <= 88.722839f, result, a + __builtin_inff());
+  return choose(a < -104.0f, 0.0f, result);
 }""",
     "exp2": """
 inline f32 exp2(f32 a) {
-  f32 x = a > 129.0f ? 129.0f : a < -151.0f ? -151.0f : a;
-  f32 n = __builtin_rintf(x);
-  return scaled(small_expm1((x - n) * 0.693147181f) + 1.0f, i32(n));
+  f32 shifted = a + 0x1.8p23f, rest = (a - (shifted - 0x1.8p23f)) * 0.693147181f;
+  bool tiny = a < -125.0f;
+  u32 n = bits_of(shifted) + (u32(tiny) << 6);
+  f32 result = of_bits(bits_of(small_expm1(rest) + 1.0f) + (n << 23));
+  result *= of_bits(0x3f800000u - (u32(tiny) << 29));
+  result = choose(a < 128.0f, result, a + __builtin_inff());
+  return choose(a < -150.0f, 0.0f, result);
 }""",
     "expm1": """
 inline f32 expm1(f32 a) {
-  f32 x = a > 89.0f ? 89.0f : a < -18.0f ? -18.0f : a;
-  f32 n = __builtin_rintf(x * 1.44269504f);
-  f32 r = small_expm1(less_ln2(x, n)), half = power_of_2(i32(n) - 1);
-  f32 result = n == 0 ? r : __builtin_fmaf(half, r, half - 0.5f) * 2.0f;
-  return __builtin_copysignf(result, a);
+  exp_parts p = split_exp(a);
+  f32 r = small_expm1(p.rest);
+  f32 half = of_bits((bits_of(p.shifted) << 23) + 0x3f000000u);
+  f32 result = __builtin_fmaf(half, r, half - 0.5f) * 2.0f;
+  result = choose(p.n == 0, r, result);
+  result = choose(a > 88.722839f, __builtin_inff(), result);
+  return __builtin_copysignf(choose(a < -18.0f, -1.0f, result), a);
 }""",
     "log": """
 inline f32 log(f32 a) {
@@ -155,21 +172,20 @@ inline f32 log10(f32 a) {
 inline f32 log1p(f32 a) {
   f32 u = a + 1.0f, most = a > 1.0f ? a : 1.0f, least = a > 1.0f ? 1.0f : a;
   u32 e = log_exponent(u);
-  f32 further = (least - (u - most)) * of_bits(u > 0x1p64f ? 0 : 0x3f800000u - e);
+  f32 further = (least - (u - most)) * of_bits(choose(u > 0x1p64f, 0u, 0x3f800000u - e));
   f32 rest = log_rest(of_bits(bits_of(u) - e) - 1.0f + further);
   f32 result = __builtin_fmaf(f32(i32(e) >> 23), 0.693147182f, rest);
-  return a == 0 ? a : log_special(u, result);
+  return choose(a == 0, a, log_special(u, result));
 }""",
     "sin": """
 inline f32 sin(f32 a) {
   quadrant q = split_angle(a);
-  f32 result = a == 0 ? a : wave(q.number, q.rest);
-  return a - a == 0 ? result : __builtin_nanf("");
+  return choose(a == 0, a, wave(q.number, q.rest) + (a - a));
 }""",
     "cos": """
 inline f32 cos(f32 a) {
   quadrant q = split_angle(a);
-  return a - a == 0 ? wave(q.number + 1, q.rest) : __builtin_nanf("");
+  return wave(q.number + 1, q.rest) + (a - a);
 }""",
     "tanh": """
 inline f32 tanh(f32 a) {
@@ -182,20 +198,21 @@ inline f32 tanh(f32 a) {
   p = __builtin_fmaf(p, s, -0x1.555554p-2f);
   p = __builtin_fmaf(p * s, a, a);
   f32 size = __builtin_fabsf(a);
-  f32 far = 1.0f - 2.0f / (exp(size + size) + 1.0f);
-  return __builtin_copysignf(size < 0.6f ? p : far, a);
+  f32 most = size < 10.0f ? size : 10.0f;
+  f32 far = 1.0f - 2.0f / (exp_of_normal(most + most) + 1.0f);
+  return __builtin_copysignf(choose(size >= 0.6f, far, p), a);
 }""",
     # N. Juffa's two intervals.
     "erf": """
 inline f32 erf(f32 a) {
-  f32 t = __builtin_fabsf(a), s = a * a;
+  f32 size = __builtin_fabsf(a), t = size < 4.0f ? size : 4.0f, s = a * a;
   f32 r = __builtin_fmaf(-0x1.220000p-16f, t, 0x1.91cfb2p-12f);
   f32 u = __builtin_fmaf(-0x1.fd1438p-9f, t, 0x1.8d6342p-6f);
-  r = __builtin_fmaf(r, s, u);
+  r = __builtin_fmaf(r, t * t, u);
   r = __builtin_fmaf(r, t, -0x1.b55cb8p-4f);
   r = __builtin_fmaf(r, t, -0x1.450aa0p-1f);
   r = __builtin_fmaf(r, t, -0x1.079d0cp-3f);
-  r = 1.0f - exp(__builtin_fmaf(r, t, -t));
+  r = 1.0f - exp_of_normal(__builtin_fmaf(r, t, -t));
   f32 p = -0x1.38e000p-11f;
   p = __builtin_fmaf(p, s, 0x1.471a58p-8f);
   p = __builtin_fmaf(p, s, -0x1.b691b2p-6f);
@@ -203,8 +220,7 @@ inline f32 erf(f32 a) {
   p = __builtin_fmaf(p, s, -0x1.812700p-2f);
   p = __builtin_fmaf(p, s, 0x1.06eba8p-3f);
   p = __builtin_fmaf(p, a, a);
-  r = t > 4.0f ? 1.0f : r;
-  return t > 0.927734375f ? __builtin_copysignf(r, a) : p;
+  return choose(size > 0.927734375f, __builtin_copysignf(r, a), p);
 }""",
 }
 

@@ -54,10 +54,11 @@ def _parallel(writer: InstructionWriter, nest: Nest, depth: int, cost: int) -> s
         return None
     work = mul(points(nest.axes), max(_work_of(nest), 1) * cost)
     collapse = f" collapse({depth})" if depth > 1 else ""
+    # Copies of the parameters have no address, so that stores do not change them.
+    pragma = f"#pragma omp parallel for{collapse} firstprivate({writer.parameters})"
     if isinstance(work, int):
-        return f"#pragma omp parallel for{collapse}" if work >= _PARALLEL_WORK else None
-    text = writer.indices.format(work)
-    return f"#pragma omp parallel for{collapse} if({text} >= {_PARALLEL_WORK})"
+        return pragma if work >= _PARALLEL_WORK else None
+    return f"{pragma} if({writer.indices.format(work)} >= {_PARALLEL_WORK})"
 
 
 def _work_of(nest: Nest) -> int:

@@ -60,12 +60,14 @@ class CppRenderer(Renderer):
         """Return the kernel's definition."""
         pointers = {buffer.name: f"p{n}" for n, buffer in enumerate(kernel.buffers)}
         types = {buffer.name: buffer.type for buffer in kernel.buffers}
-        writer = InstructionWriter(pointers, types)
+        parameters = _parameters(kernel)
+        writer = InstructionWriter(pointers, types, ", ".join(parameters))
         for n, symbol in enumerate(kernel.symbols):
             writer.indices.names[symbol.name] = f"s{n}"
             if symbol.dtype.is_integer:
                 writer.indices.ranges[symbol.name] = (0, float("inf"))
-        head = f'extern "C" void {kernel.name}({_format_parameters(kernel)})'
+        declared = ", ".join(f"{type} {name}" for name, type in parameters.items())
+        head = f'extern "C" void {kernel.name}({declared})'
         with writer.source.block(head):
             write_nest(writer, kernel.nest, LaneAnalysis(kernel.nest, types).choose())
         text = "\n".join(writer.source.lines)
@@ -87,17 +89,17 @@ def _parameter(buffer: KernelBuffer) -> BufferParameter:
     return BufferParameter(buffer.name, buffer.type.dtype, buffer.access)
 
 
-def _format_parameters(kernel: LoopKernel) -> str:
-    parameters: list[str] = []
+def _parameters(kernel: LoopKernel) -> dict[str, str]:
+    """Return the types of the entry's parameters by their names."""
+    parameters: dict[str, str] = {}
     for n, buffer in enumerate(kernel.buffers):
         const = "" if buffer.access.writes else "const "
-        parameters.append(f"{const}stored<{STORED[buffer.type.dtype]}>* p{n}")
-    parameters += [
-        f"{STORED[symbol.dtype]} s{n}" for n, symbol in enumerate(kernel.symbols)
-    ]
+        parameters[f"p{n}"] = f"{const}stored<{STORED[buffer.type.dtype]}>*"
+    for n, symbol in enumerate(kernel.symbols):
+        parameters[f"s{n}"] = STORED[symbol.dtype]
     if kernel.fault is not None:
-        parameters.append("stored<i32>* fault")
-    return ", ".join(parameters)
+        parameters["fault"] = "stored<i32>*"
+    return parameters
 
 
 def _dtype_of(step: Instruction) -> DType | None:

@@ -43,7 +43,8 @@ inline f32 f32_of_bf16(u16 a) { return __builtin_bit_cast(f32, u32(a) << 16); }"
     "bf16_of_f32": """
 inline u16 bf16_of_f32(f32 a) {
   u32 bits = __builtin_bit_cast(u32, a);
-  return a != a ? 0x7fc0 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+  u32 nan = -u32(a != a);
+  return (nan & 0x7fc0) | (~nan & (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }""",
     # M. Dukhan's conversions by arithmetic, from the FP16 library.
     "f32_of_f16": """
@@ -58,7 +59,7 @@ inline f32 f32_of_f16(u16 a) {
 inline u16 f16_of_f32(f32 a) {
   f32 base = (__builtin_fabsf(a) * 0x1p+112f) * 0x1p-110f;
   u32 w = __builtin_bit_cast(u32, a), twice = w + w, bias = twice & 0xff000000u;
-  if (bias < 0x71000000u) bias = 0x71000000u;
+  bias = bias < 0x71000000u ? 0x71000000u : bias;
   u32 bits = __builtin_bit_cast(u32,
       __builtin_bit_cast(f32, (bias >> 1) + 0x07800000u) + base);
   u32 nonsign = (bits >> 13 & 0x7c00u) + (bits & 0xfffu);

@@ -25,7 +25,6 @@ from wrapperir.lowering.loops import Axis, InnerLoop, Instruction, Nest, Reduce,
 
 STRIP = 64
 """Lanes of a strip: four 512-bit registers of ``f32``."""
-_HEAD = "auto strip = [&](i64 base, auto lanes) __attribute__((always_inline))"
 _LOOP = "for (i64 l = 0; l < n; ++l)"
 
 
@@ -64,8 +63,9 @@ def write_inner_strips(writer: InstructionWriter, loop: InnerLoop, name: str) ->
         else:
             writer.write(step)
 
-    with loops(writer, loop.axes[:-1]):
-        with source.block(_HEAD, "};"):
+    arrays = [variable.name for variable in variables]
+    with source.block(), loops(writer, loop.axes[:-1]):
+        with source.block(_format_head(arrays), "};"):
             axis = writer.add_axis(lane)
             source.write("const i64 n = lanes;")
             in_strip = (_LOOP, f"const i64 {axis} = base + l;")
@@ -78,6 +78,15 @@ def write_inner_strips(writer: InstructionWriter, loop: InnerLoop, name: str) ->
                 source.write(state.combine("[l]", "[l + half]"))
     for step in reductions:
         define_results(writer, step, found[id(step)], "[0]")
+
+
+def _format_head(arrays: Sequence[str]) -> str:
+    """Return the head of a function of a strip, which changes some arrays.
+
+    Others are captured by value: what has an address, any store may change.
+    """
+    captures = ", ".join(["=", *(f"&{name}" for name in arrays)])
+    return f"auto strip = [{captures}](i64 base, auto lanes) __attribute__((always_inline))"
 
 
 def _declarations(variables: Iterable[Variable], width: int) -> list[str]:
@@ -135,7 +144,7 @@ class ParallelStrips:
             source.write(pragma)
         head = f"for (i64 start = 0; start < {end}; start += {width})"
         with loops(self._writer, others), source.block(head):
-            with source.block(_HEAD, "};"):
+            with source.block(_format_head(()), "};"):
                 axis = self._writer.add_axis(self._lane)
                 self._in_loop = (_LOOP, f"const i64 {axis} = base + l;")
                 source.write("const i64 n = lanes;")
