@@ -18,7 +18,7 @@ from wrapperir.lowering.scalar_op import ReduceOp
 
 _SYMBOLS = {"s0": SizeSymbol(hint=100)}
 _FLAT = TensorType(dtype=DType.F32, size=(1 << 20,), stride=(1,))
-_BUFFERS = dict.fromkeys(("x", "y", "z"), _FLAT)
+_BUFFERS = dict[str, TensorType](x=_FLAT, y=_FLAT, z=_FLAT)
 i, j, k, r = map(Symbol, "ijkr")
 
 

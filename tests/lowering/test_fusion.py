@@ -1,0 +1,275 @@
+"""What is fused, what is not, and what fused kernels consist of."""
+
+from attrs import define, field
+
+from wrapperir.ir import DType, Expr, Symbol, TensorType, tensor
+from wrapperir.lowering.explain import DecisionKind, format_decisions
+from wrapperir.lowering.kernel import KernelLaunch
+from wrapperir.lowering.loops import (
+    Apply,
+    Axis,
+    BufferView,
+    ExternCall,
+    InnerLoop,
+    Item,
+    Load,
+    LoopGraph,
+    Nest,
+    Reduce,
+    Step,
+    Store,
+    StoreMode,
+)
+from wrapperir.lowering.scalar_op import ReduceOp, ScalarOp
+from wrapperir.lowering.schedule import Rounding, Schedule, SchedulingOptions, plan_kernels
+from wrapperir.lowering.substitution import instructions
+
+_SIZE: tuple[Expr, ...] = (64, 128)
+_I, _J = Symbol("i"), Symbol("j")
+_AXES = (Axis("i", 64), Axis("j", 128))
+
+
+@define
+class Graph:
+    """A graph over matrices of 64 rows and 128 columns, and columns of 64."""
+
+    buffers: dict[str, TensorType] = field(factory=dict[str, TensorType])
+    items: list[Item] = field(factory=list[Item])
+    inputs: list[str] = field(factory=list[str])
+
+    def input(self, name: str, size: tuple[Expr, ...] = _SIZE) -> None:
+        self.buffers[name] = tensor(DType.F32, size)
+        self.inputs.append(name)
+
+    def map(self, result: str, op: ScalarOp, *operands: str, size: int = 2) -> None:
+        """Add an operator on elements of matrices, or of columns (``size`` 1)."""
+        point = (_I, _J)[:size]
+        body: list[Step] = []
+        for name in operands:
+            index = point[: len(self.buffers[name].size)]
+            load = Load(result=f"v_{name}", dtype=DType.F32, buffer=name, index=index)
+            body.append(load)
+        values = tuple(f"v_{name}" for name in operands)
+        body.append(Apply(result="y", dtype=DType.F32, op=op, operands=values))
+        body.append(Store(buffer=result, index=point, value="y"))
+        self.buffers.setdefault(result, tensor(DType.F32, _SIZE[:size]))
+        self.items.append(Nest(name=result, axes=_AXES[:size], body=tuple(body)))
+
+    def reduce(self, result: str, source: str, dim: int = 1) -> None:
+        """Add a sum over columns or rows."""
+        loop = InnerLoop(
+            axes=(_AXES[dim],),
+            body=(
+                Load(result="x", dtype=DType.F32, buffer=source, index=(_I, _J)),
+                Reduce(results=("y",), dtype=DType.F32, op=ReduceOp.SUM, operands=("x",)),
+            ),
+        )
+        other = _AXES[1 - dim]
+        store = Store(buffer=result, index=(Symbol(other.name),), value="y")
+        self.buffers[result] = tensor(DType.F32, (other.extent,))
+        self.items.append(Nest(name=result, axes=(other,), body=(loop, store)))
+
+    def call(self, result: str, *operands: str) -> None:
+        """Add a call that returns a matrix."""
+        self.buffers[result] = tensor(DType.F32, _SIZE)
+        arguments = tuple(
+            (name, BufferView(buffer=name, type=self.buffers[name])) for name in operands
+        )
+        self.items.append(ExternCall(name=result, arguments=arguments, writes=(result,)))
+
+    def plan(self, *outputs: str, rounding: Rounding = Rounding.FUSED) -> Schedule:
+        """Return the graph's schedule."""
+        graph = LoopGraph(
+            buffers=self.buffers,
+            inputs=tuple(self.inputs),
+            items=tuple(self.items),
+            outputs=tuple(
+                (name, BufferView(buffer=name, type=self.buffers[name])) for name in outputs
+            ),
+        )
+        return plan_kernels(graph, SchedulingOptions(rounding=rounding))
+
+
+def _shape(schedule: Schedule) -> list[str]:
+    """Return the buffers of each kernel, and the names of calls."""
+    return [
+        " ".join(item.buffers) if isinstance(item, KernelLaunch) else item.name
+        for item in schedule.items
+    ]
+
+
+def _operations(schedule: Schedule) -> list[str]:
+    found: list[str] = []
+    for item in schedule.items:
+        assert isinstance(item, KernelLaunch)
+        for each in instructions(item.kernel.nest.body):
+            found += [each.op.value] if isinstance(each, Apply) else []
+    return found
+
+
+def test_a_value_that_only_its_kernel_reads_is_not_stored() -> None:
+    graph = Graph()
+    graph.input("x")
+    graph.map("a", ScalarOp.EXP, "x")
+    graph.map("b", ScalarOp.ADD, "a", "x")
+    graph.map("c", ScalarOp.MUL, "b", "a")
+    schedule = graph.plan("c")
+    assert _shape(schedule) == ["x c"]
+    assert {*schedule.buffers} == {"x", "c"}
+    assert _operations(schedule) == ["exp", "add", "mul"]
+
+
+def test_a_kernel_has_several_outputs() -> None:
+    graph = Graph()
+    graph.input("x")
+    graph.map("a", ScalarOp.EXP, "x")
+    graph.map("b", ScalarOp.NEG, "a")
+    assert _shape(graph.plan("a", "b")) == ["x a b"]
+
+
+def test_a_softmax_is_one_kernel() -> None:
+    graph = Graph()
+    graph.input("x")
+    graph.map("e", ScalarOp.EXP, "x")
+    graph.reduce("s", "e")
+    graph.map("r", ScalarOp.RSQRT, "s", size=1)
+    graph.map("y", ScalarOp.DIV, "e", "r")
+    schedule = graph.plan("y")
+    assert _shape(schedule) == ["x y"]
+    (launch,) = schedule.items
+    assert isinstance(launch, KernelLaunch)
+    kinds = [type(step).__name__ for step in launch.kernel.nest.body]
+    assert kinds == ["InnerLoop", "Apply", "InnerLoop"]
+
+
+def test_reductions_of_equal_axes_share_a_loop() -> None:
+    graph = Graph()
+    graph.input("x")
+    graph.reduce("s", "x")
+    graph.map("q", ScalarOp.EXP, "x")
+    graph.reduce("t", "q")
+    schedule = graph.plan("s", "t")
+    assert _shape(schedule) == ["x s t"]
+    (launch,) = schedule.items
+    assert isinstance(launch, KernelLaunch)
+    assert sum(isinstance(step, InnerLoop) for step in launch.kernel.nest.body) == 1
+
+
+def test_reductions_of_other_axes_stay_apart() -> None:
+    graph = Graph()
+    graph.input("x")
+    graph.reduce("s", "x", dim=0)
+    graph.reduce("t", "x", dim=1)
+    schedule = graph.plan("s", "t")
+    assert _shape(schedule) == ["x s", "x t"]
+    (decision,) = schedule.decisions
+    assert decision.kind is DecisionKind.KEEP
+    assert "not fused: s + t, 32.0 KiB: " in format_decisions(schedule.decisions)
+
+
+def test_a_call_between_two_kernels_keeps_them_apart() -> None:
+    graph = Graph()
+    graph.input("x")
+    graph.map("a", ScalarOp.EXP, "x")
+    graph.call("b", "a")
+    graph.map("c", ScalarOp.ADD, "a", "b")
+    schedule = graph.plan("c")
+    assert _shape(schedule) == ["x a", "b", "a b c"]
+    (decision,) = schedule.decisions
+    assert decision.reason == "an item between them needs the first"
+
+
+def test_a_call_that_needs_neither_is_no_barrier() -> None:
+    graph = Graph()
+    graph.input("x")
+    graph.input("z")
+    graph.map("a", ScalarOp.EXP, "x")
+    graph.call("b", "z")
+    graph.map("c", ScalarOp.ADD, "a", "x")
+    assert _shape(graph.plan("b", "c")) == ["b", "x c"]
+
+
+def test_an_update_in_place_keeps_the_order_of_reads() -> None:
+    graph = Graph()
+    graph.input("x")
+    graph.map("a", ScalarOp.EXP, "x")
+    graph.map("x", ScalarOp.NEG, "x")
+    graph.map("b", ScalarOp.ADD, "x", "a")
+    schedule = graph.plan("x", "b")
+    assert _shape(schedule) == ["x b"]
+    (launch,) = schedule.items
+    assert isinstance(launch, KernelLaunch)
+    loads = [s for s in launch.kernel.nest.body if isinstance(s, Load)]
+    assert len(loads) == 1
+
+
+def test_atomic_updates_are_barriers() -> None:
+    graph = Graph()
+    graph.input("x")
+    graph.map("a", ScalarOp.EXP, "x")
+    graph.map("t", ScalarOp.NEG, "x")
+    load = Load(result="v", dtype=DType.F32, buffer="a", index=(_I, _J))
+    add = Store(buffer="t", index=(0, _J), value="v", mode=StoreMode.ADD)
+    graph.items.append(Nest(name="add", axes=_AXES, body=(load, add)))
+    graph.map("b", ScalarOp.ADD, "t", "x")
+    schedule = graph.plan("b")
+    assert _shape(schedule) == ["x t", "x t", "t x b"]
+
+
+def test_casts_to_half_types_and_back_are_dropped_unless_rounding_is_eager() -> None:
+    graph = Graph()
+    graph.input("x")
+    for number in range(2):
+        source, target = ("x", "h") if number == 0 else ("h", "y")
+        loaded = DType.F32 if number == 0 else DType.BF16
+        stored = DType.BF16 if number == 0 else DType.F32
+        body: tuple[Step, ...] = (
+            Load(result="v", dtype=loaded, buffer=source, index=(_I, _J)),
+            Apply(result="w", dtype=stored, op=ScalarOp.CAST, operands=("v",)),
+            Store(buffer=target, index=(_I, _J), value="w"),
+        )
+        graph.buffers[target] = tensor(stored, _SIZE)
+        graph.items.append(Nest(name=target, axes=_AXES, body=body))
+    assert _operations(graph.plan("y")) == []
+    assert _operations(graph.plan("y", rounding=Rounding.EAGER)) == ["cast", "cast"]
+
+
+def test_a_transposed_reader_computes_its_producer() -> None:
+    graph = Graph()
+    graph.input("x")
+    graph.map("a", ScalarOp.EXP, "x")
+    body: tuple[Step, ...] = (
+        Load(result="v", dtype=DType.F32, buffer="a", index=(_J, _I)),
+        Apply(result="w", dtype=DType.F32, op=ScalarOp.NEG, operands=("v",)),
+        Store(buffer="t", index=(_I, _J), value="w"),
+    )
+    graph.buffers["t"] = tensor(DType.F32, (128, 64))
+    axes = (Axis("i", 128), Axis("j", 64))
+    graph.items.append(Nest(name="t", axes=axes, body=body))
+    schedule = graph.plan("t")
+    assert _shape(schedule) == ["x t"]
+    (launch,) = schedule.items
+    assert isinstance(launch, KernelLaunch)
+    assert len(launch.kernel.tiling.blocks) == 2
+
+
+def test_a_masked_reader_masks_what_its_producer_loads() -> None:
+    graph = Graph()
+    graph.input("x", (64,))
+    graph.map("a", ScalarOp.EXP, "x", size=1)
+    body: tuple[Step, ...] = (
+        Load(result="m", dtype=DType.BOOL, buffer="m", index=(_I,)),
+        Load(result="v", dtype=DType.F32, buffer="a", index=(_I - 1,), mask="m", other=7.0),
+        Store(buffer="p", index=(_I,), value="v"),
+    )
+    graph.buffers["m"] = tensor(DType.BOOL, (66,))
+    graph.inputs.append("m")
+    graph.buffers["p"] = tensor(DType.F32, (66,))
+    graph.items.append(Nest(name="p", axes=(Axis("i", 66),), body=body))
+    schedule = graph.plan("p")
+    assert _shape(schedule) == ["m x p"]
+    (launch,) = schedule.items
+    assert isinstance(launch, KernelLaunch)
+    loads = [s for s in launch.kernel.nest.body if isinstance(s, Load)]
+    assert [load.mask for load in loads] == [None, loads[0].result]
+    assert _operations(schedule) == ["exp", "where"]
