@@ -28,15 +28,19 @@ class DeviceCosts:
     """Costs on one kind of device, in bytes of memory traffic that take as long.
 
     ``operation`` and ``slow_operation`` are for one element; ``launch`` for a kernel.
-    ``parallel_points`` are the points that keep the device busy; a row of an inner loop
-    is read once while it is at most ``cached_row`` bytes.
+    ``parallel_points`` are the points that keep the device busy, unless they have rows of
+    at most ``short_row`` bytes; a row of an inner loop is read once while it is at most
+    ``cached_row`` bytes.  ``walks_rows`` says that an inner loop across memory walks it a
+    cache line at a time.
     """
 
     operation: float
     slow_operation: float
     launch: int
     parallel_points: int
+    short_row: int
     cached_row: int
+    walks_rows: bool
 
 
 CPU_COSTS = DeviceCosts(
@@ -44,7 +48,9 @@ CPU_COSTS = DeviceCosts(
     slow_operation=2.0,
     launch=16 << 10,
     parallel_points=16,
+    short_row=1 << 16,
     cached_row=1 << 20,
+    walks_rows=True,
 )
 """One core: 10 GB/s, 0.02 ns a vector operation, 0.2 ns a transcendental one, 1.5 us."""
 
@@ -53,7 +59,9 @@ GPU_COSTS = DeviceCosts(
     slow_operation=0.6,
     launch=4 << 20,
     parallel_points=264,
+    short_row=1 << 14,
     cached_row=1 << 18,
+    walks_rows=False,
 )
 """An H100: 3 TB/s, 30 T operations a second, 1.5 us a kernel; two blocks for each SM."""
 

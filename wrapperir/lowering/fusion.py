@@ -13,11 +13,12 @@ from attrs import define, field
 
 from wrapperir.ir import TensorType
 from wrapperir.lowering.combine import combine
-from wrapperir.lowering.costs import DeviceCosts, Sizes, device_costs
+from wrapperir.lowering.costs import Sizes
 from wrapperir.lowering.explain import Decision, DecisionKind
 from wrapperir.lowering.flat_nest import FlatNest
 from wrapperir.lowering.item_graph import ItemGraph, Node
 from wrapperir.lowering.kernel import SizeSymbols
+from wrapperir.lowering.profit import Profit
 
 _NEAREST_READERS = 3
 _FARTHEST = 64
@@ -38,6 +39,7 @@ class Fusion:
     )
     names: dict[int, tuple[str, ...]] = field(factory=dict[int, tuple[str, ...]])
     _sizes: Sizes = field(init=False)
+    _profit: Profit = field(init=False)
     _shared: dict[int, dict[int, int]] = field(
         init=False, factory=dict[int, dict[int, int]]
     )
@@ -48,6 +50,7 @@ class Fusion:
     def __attrs_post_init__(self) -> None:
         """Take typical sizes for symbolic ones."""
         self._sizes = Sizes(self.symbols)
+        self._profit = Profit(self.graph, self.buffers, self.kept, self._sizes)
 
     def run(self) -> int:
         """Fuse what may be fused; return how many fusions there were."""
@@ -113,7 +116,7 @@ class Fusion:
         elif len(first.reads | first.writes | second.reads | second.writes) > _MOST_BUFFERS:
             combined = "the kernel would have too many buffers"
         else:
-            combined = self._unprofitable(first.flat, second.flat) or combine(
+            combined = self._profit.refusal(first, second) or combine(
                 first.flat, second.flat, self.buffers, self.symbols
             )
         names = self.names[first.number], self.names[second.number]
@@ -148,30 +151,3 @@ class Fusion:
         nearest = heapq.nlargest(_MOST_NEIGHBOURS, found, key=lambda other: found[other])
         for other in nearest:
             self._push(merged, other)
-
-    def _unprofitable(self, first: FlatNest, second: FlatNest) -> str | None:
-        """Return why one kernel is slower than two, though it saves memory traffic.
-
-        A kernel runs in parallel over the parallel axes only, and reads a row again in
-        each inner loop: that is free only while the row stays in a cache.
-        """
-        if bool(first.inner) == bool(second.inner):
-            return None
-        reduction, other = (first, second) if first.inner else (second, first)
-        parallel = self._sizes.points(reduction.parallel)
-        if self._sizes.points(other.axes) <= parallel:
-            return None
-        costs = self._costs(reduction)
-        row = self._sizes.points(reduction.inner)
-        if parallel < costs.parallel_points and row * 4 > costs.cached_row // 16:
-            return "the reduction has too few parallel points"
-        if reduction is first and row * 4 > costs.cached_row:
-            return "a row of the reduction does not fit a cache"
-        return None
-
-    def _costs(self, flat: FlatNest) -> DeviceCosts:
-        for each in flat.code:
-            name = getattr(each, "buffer", None)
-            if isinstance(name, str):
-                return device_costs(self.buffers[name].device.kind)
-        return device_costs("cpu")

@@ -32,6 +32,7 @@ from wrapperir.lowering.loops import (
 )
 from wrapperir.lowering.recompute import Recomputation
 from wrapperir.lowering.renderer import LoopKernel, Tiling
+from wrapperir.lowering.split_reductions import split_reduction
 from wrapperir.lowering.substitution import all_axes, instructions
 from wrapperir.lowering.value_numbering import remove_redundancy
 
@@ -96,21 +97,20 @@ def plan_kernels(graph: LoopGraph, options: SchedulingOptions | None = None) -> 
     fusion.run()
     if recompute.run(only_moves=False):
         fusion.run()
+    buffers = dict(graph.buffers)
     scheduled: list[ScheduleItem] = []
     for node in items.in_order():
         if isinstance(node.item, ExternCall):
             scheduled.append(node.item)
             continue
-        nest = node.item
-        if node.flat is not None:
-            nest = _nest_of(node, items, kept, options)
-        if any(isinstance(each, Store | Check) for each in instructions(nest.body)):
-            scheduled.append(names.named(*_kernel(nest, graph, options)))
+        for nest in _nests_of(node, items, kept, buffers, options):
+            if any(isinstance(each, Store | Check) for each in instructions(nest.body)):
+                scheduled.append(names.named(*_kernel(nest, buffers, options)))
     used = {name for item in scheduled for name in _buffers_of(item)}
     used |= kept
     return Schedule(
         items=tuple(scheduled),
-        buffers={name: type for name, type in graph.buffers.items() if name in used},
+        buffers={name: type for name, type in buffers.items() if name in used},
         outputs=graph.outputs,
         decisions=(*recompute.decisions, *fusion.decisions.values()),
     )
@@ -124,18 +124,18 @@ def _separate_kernels(
         if isinstance(item, ExternCall):
             items.append(item)
         else:
-            items.append(names.named(*_kernel(item, graph, options)))
+            items.append(names.named(*_kernel(item, graph.buffers, options)))
     return Schedule(items=tuple(items), buffers=graph.buffers, outputs=graph.outputs)
 
 
 def _kernel(
-    nest: Nest, graph: LoopGraph, options: SchedulingOptions
+    nest: Nest, buffers: Mapping[str, TensorType], options: SchedulingOptions
 ) -> tuple[KernelLaunch, Nest]:
-    linear = linear_accesses(nest, graph.buffers, options.symbols)
+    linear = linear_accesses(nest, buffers, options.symbols)
     tiling = Tiling(blocks=(tuple(axis.name for axis in linear.axes),))
     if options.fuse:
-        linear, tiling = arrange_axes(linear, graph.buffers, options.symbols)
-    return kernel_of(linear, tiling, graph.buffers, options.symbols), linear
+        linear, tiling = arrange_axes(linear, buffers, options.symbols)
+    return kernel_of(linear, tiling, buffers, options.symbols), linear
 
 
 def _nodes(graph: LoopGraph, symbols: SizeSymbols) -> Iterator[Node]:
@@ -161,23 +161,36 @@ def _nodes(graph: LoopGraph, symbols: SizeSymbols) -> Iterator[Node]:
         )
 
 
-def _nest_of(
-    node: Node, items: ItemGraph, kept: Set[str], options: SchedulingOptions
-) -> Nest:
-    """Return the nest of a node, without stores to what only it reads."""
-    flat = node.flat
-    assert flat is not None
+def _nests_of(
+    node: Node,
+    items: ItemGraph,
+    kept: Set[str],
+    buffers: dict[str, TensorType],
+    options: SchedulingOptions,
+) -> tuple[Nest, ...]:
+    """Return the nest of a node, without stores to what only it reads.
+
+    A reduction that is split has two nests; its workspaces are added to ``buffers``.
+    """
+    if node.flat is None:
+        assert isinstance(node.item, Nest)
+        return (node.item,)
 
     def is_dead(name: str) -> bool:
         return name not in kept and items.readers.get(name, set()) <= {node.number}
 
     slim = remove_redundancy(
-        flat,
-        flat.ranges(options.symbols),
+        node.flat,
+        node.flat.ranges(options.symbols),
         is_dead,
         round_casts=options.rounding is Rounding.EAGER,
     )
-    return assemble(slim, node.item.name)
+    name = node.item.name
+    split = split_reduction(slim, name, buffers, options.symbols)
+    if split is None:
+        return (assemble(slim, name),)
+    buffers.update(split.workspaces)
+    return (assemble(split.first, name), assemble(split.second, name))
 
 
 def _buffers_of(item: ScheduleItem) -> Iterator[str]:

@@ -1,0 +1,134 @@
+"""Reductions of long rows in two kernels."""
+
+import pytest
+import torch
+
+from tests.lowering.kernel_runs import run_schedule
+from wrapperir.ir import Device, DType, Expr, Symbol, tensor
+from wrapperir.lowering.flat_nest import assemble, flatten
+from wrapperir.lowering.kernel import KernelLaunch
+from wrapperir.lowering.loops import (
+    Apply,
+    Axis,
+    BufferView,
+    InnerLoop,
+    Literal,
+    Load,
+    LoopGraph,
+    Nest,
+    Reduce,
+    Step,
+    Store,
+)
+from wrapperir.lowering.scalar_op import ReduceOp, ScalarOp
+from wrapperir.lowering.schedule import plan_kernels
+from wrapperir.lowering.split_reductions import SplitRule, split_reduction
+
+_I, _R, _Q = Symbol("i"), Symbol("r"), Symbol("q")
+_F64 = DType.F64
+
+
+def _graph(op: ReduceOp, parallel: int, rows: int, columns: int, device: str) -> LoopGraph:
+    """Return the reduction of ``x[r, i, q]`` over ``r`` and ``q``, doubled.
+
+    The negated input is stored, too.
+    """
+    size: tuple[Expr, ...] = (rows, parallel, columns)
+    at = (_R, _I, _Q)
+    loop = InnerLoop(
+        axes=(Axis("r", rows), Axis("q", columns)),
+        body=(
+            Load(result="x", dtype=_F64, buffer="x", index=at),
+            Apply(result="n", dtype=_F64, op=ScalarOp.NEG, operands=("x",)),
+            Store(buffer="n", index=at, value="n"),
+            Reduce(results=("s",), dtype=_F64, op=op, operands=("n",)),
+        ),
+    )
+    body: tuple[Step, ...] = (
+        loop,
+        Literal(result="two", dtype=_F64, value=2.0),
+        Apply(result="y", dtype=_F64, op=ScalarOp.MUL, operands=("s", "two")),
+        Store(buffer="y", index=(_I,), value="y"),
+    )
+    on = Device(device)
+    buffers = {
+        "x": tensor(_F64, size, device=on),
+        "n": tensor(_F64, size, device=on),
+        "y": tensor(_F64, (parallel,), device=on),
+    }
+    return LoopGraph(
+        buffers=buffers,
+        inputs=("x",),
+        items=(Nest(name="k", axes=(Axis("i", parallel),), body=body),),
+        outputs=tuple(
+            (name, BufferView(buffer=name, type=buffers[name])) for name in ("n", "y")
+        ),
+    )
+
+
+@pytest.mark.parametrize("op", [ReduceOp.SUM, ReduceOp.MAX])
+@pytest.mark.parametrize(
+    ("parallel", "rows", "columns"),
+    [(1, 4096, 4), (2, 8192, 1), (3, 12, 1024), (1, 2, 8192)],
+)
+def test_split_kernels_compute_the_same(
+    op: ReduceOp, parallel: int, rows: int, columns: int
+) -> None:
+    graph = _graph(op, parallel, rows, columns, "cuda")
+    schedule = plan_kernels(graph)
+    assert len(schedule.items) == 2
+    (workspace,) = {*schedule.buffers} - {"x", "n", "y"}
+    assert schedule.buffers[workspace].device == Device("cuda")
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randint(-9, 9, (rows, parallel, columns), generator=generator).double()
+    got = run_schedule(schedule, {"x": x.flatten()})
+    assert torch.equal(got["n"], -x.flatten())
+    reduced = (-x).sum((0, 2)) if op is ReduceOp.SUM else (-x).amax((0, 2))
+    assert torch.equal(got["y"], reduced * 2)
+
+
+def test_many_points_short_rows_and_positions_are_not_split() -> None:
+    for graph in (
+        _graph(ReduceOp.SUM, 512, 4096, 4, "cuda"),
+        _graph(ReduceOp.SUM, 1, 16, 16, "cuda"),
+        _graph(ReduceOp.ARGMAX, 1, 4096, 16, "cuda"),
+        _graph(ReduceOp.SUM, 1, 8209, 1, "cuda"),
+        _graph(ReduceOp.SUM, 16, 4096, 16, "cpu"),
+    ):
+        assert len(plan_kernels(graph).items) == 1
+
+
+def test_variances_are_combined_from_triples() -> None:
+    size: tuple[Expr, ...] = (8192,)
+    loop = InnerLoop(
+        axes=(Axis("r", 8192),),
+        body=(
+            Load(result="x", dtype=_F64, buffer="x", index=(_R,)),
+            Reduce(
+                results=("m", "s", "n"), dtype=_F64, op=ReduceOp.WELFORD, operands=("x",)
+            ),
+        ),
+    )
+    nest = Nest(name="k", axes=(), body=(loop, Store(buffer="y", index=(), value="s")))
+    flat = flatten(nest, "", {})
+    assert flat is not None
+    buffers = {"x": tensor(_F64, size), "y": tensor(_F64, ())}
+    rule = SplitRule(points=4, row=64, target=8, least=8, width=1)
+    split = split_reduction(flat, "w", buffers, {}, rule)
+    assert split is not None
+    assert {*split.workspaces} == {"w_partial0", "w_partial1", "w_partial2"}
+    (inner, store) = assemble(split.second, "k").body
+    assert isinstance(store, Store)
+    assert isinstance(inner, InnerLoop)
+    reduce = inner.body[-1]
+    assert isinstance(reduce, Reduce)
+    assert len(reduce.operands) == 3
+
+
+def test_a_split_kernel_has_its_own_outputs() -> None:
+    schedule = plan_kernels(_graph(ReduceOp.SUM, 1, 4096, 4, "cuda"))
+    first, second = schedule.items
+    assert isinstance(first, KernelLaunch)
+    assert isinstance(second, KernelLaunch)
+    assert first.buffers == ("x", "n", "k_partial0")
+    assert second.buffers == ("k_partial0", "y")

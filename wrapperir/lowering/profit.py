@@ -1,0 +1,102 @@
+"""Say where one kernel is slower than two, though it saves memory traffic.
+
+A kernel runs in parallel over its parallel axes only, and reads a row again in each inner
+loop: that is free only while the row stays in a cache.
+"""
+
+from collections.abc import Mapping, Set
+
+from attrs import frozen
+
+from wrapperir.ir import TensorType, symbols_in
+from wrapperir.lowering.costs import DeviceCosts, Sizes, device_costs
+from wrapperir.lowering.flat_nest import FlatNest
+from wrapperir.lowering.item_graph import ItemGraph, Node
+from wrapperir.lowering.loops import Load, Store
+
+_LINE = 64
+"""Bytes of memory that are fetched together."""
+
+
+@frozen
+class Profit:
+    """Judges fusions by what runs in parallel and what stays in caches."""
+
+    graph: ItemGraph
+    buffers: Mapping[str, TensorType]
+    kept: Set[str]
+    sizes: Sizes
+
+    def refusal(self, first: Node, second: Node) -> str | None:
+        """Return why two nests are better apart, or ``None``."""
+        one, two = first.flat, second.flat
+        assert one is not None
+        assert two is not None
+        if not one.inner and not two.inner:
+            return None
+        reduction = one if one.inner else two
+        other = two if reduction is one else one
+        parallel = self.sizes.points(reduction.parallel)
+        if self.sizes.points(other.axes) <= parallel:
+            return None
+        costs = self._costs(reduction)
+        row = self.sizes.points(reduction.inner)
+        across = self._is_across(reduction)
+        if one.inner and self._needs_reduced(one, two):
+            if parallel < costs.parallel_points and row * 4 > costs.short_row:
+                return "the reduction has too few parallel points"
+            if row * (_LINE if across else 4) > costs.cached_row:
+                return "a row of the reduction does not fit a cache"
+        if not one.inner and across and costs.walks_rows and self._stays(first, second):
+            return "the stores would walk memory across rows"
+        return None
+
+    def _needs_reduced(self, one: FlatNest, two: FlatNest) -> bool:
+        """Say whether the second reads what the first stores outside its inner loop."""
+        stored = {
+            each.buffer
+            for each, deep in zip(one.code, one.deep, strict=True)
+            if isinstance(each, Store) and not deep
+        }
+        return any(isinstance(each, Load) and each.buffer in stored for each in two.code)
+
+    def _stays(self, first: Node, second: Node) -> bool:
+        """Say whether what the first stores is needed after the second, too."""
+        known = {first.number, second.number}
+        return any(
+            name in self.kept or not self.graph.readers.get(name, set()) <= known
+            for name in first.writes
+        )
+
+    def _is_across(self, flat: FlatNest) -> bool:
+        """Say whether most memory is contiguous along parallel axes."""
+        return is_across(flat, self.buffers, self.sizes)
+
+    def _costs(self, flat: FlatNest) -> DeviceCosts:
+        return device_costs(device_kind(flat, self.buffers))
+
+
+def device_kind(flat: FlatNest, buffers: Mapping[str, TensorType]) -> str:
+    """Return the kind of device that a nest's buffers are on."""
+    for each in flat.code:
+        if isinstance(each, Load | Store):
+            return buffers[each.buffer].device.kind
+    return "cpu"
+
+
+def is_across(flat: FlatNest, buffers: Mapping[str, TensorType], sizes: Sizes) -> bool:
+    """Say whether inner loops read most memory across its contiguous dimension."""
+    inner = {axis.name for axis in flat.inner}
+    votes = 0
+    for each in flat.code:
+        if not isinstance(each, Load):
+            continue
+        type = buffers[each.buffer]
+        names = {name for part in each.index for name in symbols_in(part)}
+        if inner.isdisjoint(names):
+            continue
+        for part, stride in zip(each.index, type.stride, strict=True):
+            used = {*symbols_in(part)}
+            if stride == 1 and used:
+                votes += sizes.bytes(type) * (1 if inner.isdisjoint(used) else -1)
+    return votes > 0

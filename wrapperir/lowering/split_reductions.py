@@ -1,0 +1,246 @@
+"""Split a reduction of long rows into two kernels that keep a device busy.
+
+Before::
+
+    nest:                                    one parallel point
+        for r0 < 1048576:
+            v0 = load x[r0]
+            v1 = reduce sum v0
+        store y[] = v1
+
+After::
+
+    nest i0 < 128:                           nest:
+        for r0 < 8192:                           for r0 < 128:
+            v0 = load x[i0 * 8192 + r0]              v0 = load w[r0]
+            v1 = reduce sum v0                       v1 = reduce sum v0
+        store w[i0] = v1                         store y[] = v1
+
+This is after fusion, so that what is computed of the row (its stores, too) runs in the
+first kernel, and what is computed of the result in the second.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from attrs import evolve, frozen
+
+from wrapperir.ir import DType, Expr, Symbol, TensorType, contiguous_stride
+from wrapperir.lowering.costs import Sizes
+from wrapperir.lowering.flat_nest import FlatNest, is_atomic, rewrite_axes
+from wrapperir.lowering.kernel import SizeSymbols
+from wrapperir.lowering.loops import Axis, Check, Instruction, Load, Reduce, Scan, Store
+from wrapperir.lowering.profit import device_kind, is_across
+from wrapperir.lowering.scalar_op import ReduceOp
+from wrapperir.lowering.substitution import names_used, results
+
+_SPLIT = frozenset(
+    {
+        *(ReduceOp.SUM, ReduceOp.PROD, ReduceOp.MIN, ReduceOp.MAX),
+        *(ReduceOp.ANY, ReduceOp.ALL, ReduceOp.WELFORD),
+    }
+)
+
+
+@frozen(kw_only=True)
+class SplitRule:
+    """When reductions are split on a kind of device.
+
+    A kernel of fewer than ``points`` parallel points whose rows are at least ``row`` long
+    is split into about ``target`` points, of rows of at least ``least``.  Where memory is
+    contiguous across rows, ``width`` neighbouring points run together.
+    """
+
+    points: int
+    row: int
+    target: int
+    least: int
+    width: int
+
+
+_CPU_RULE = SplitRule(points=4, row=1 << 17, target=16, least=1 << 13, width=16)
+_GPU_RULE = SplitRule(points=264, row=1 << 12, target=528, least=1 << 10, width=64)
+"""For 132 multiprocessors: two blocks for each before, four after."""
+
+
+@frozen(kw_only=True)
+class SplitReduction:
+    """Two nests and the buffers between them."""
+
+    first: FlatNest
+    second: FlatNest
+    workspaces: Mapping[str, TensorType]
+
+
+def split_reduction(
+    flat: FlatNest,
+    name: str,
+    buffers: Mapping[str, TensorType],
+    symbols: SizeSymbols,
+    rule: SplitRule | None = None,
+) -> SplitReduction | None:
+    """Return a nest as two, if it has few parallel points and long rows.
+
+    Workspaces have names that begin with ``name``.  ``rule`` is that of the device, unless
+    one is given.
+    """
+    if rule is None:
+        rule = _CPU_RULE if device_kind(flat, buffers) == "cpu" else _GPU_RULE
+    parts = _parts(flat, buffers, symbols, rule)
+    if parts is None or not _can_split(flat):
+        return None
+    outer = flat.inner[0]
+    assert isinstance(outer.extent, int)
+    if parts == outer.extent and len(flat.inner) == 1:
+        return None
+    part = Axis(f"{outer.name}p", parts)
+    rest = Axis(f"{outer.name}r", outer.extent // parts)
+    inner = (rest, *flat.inner[1:]) if rest.extent != 1 else flat.inner[1:]
+    stages = _stages(flat)
+    place: Expr = Symbol(part.name) * rest.extent
+    if rest.extent != 1:
+        place = place + Symbol(rest.name)
+    indices = {outer.name: place}
+    shape = evolve(flat, parallel=(*flat.parallel, part), inner=inner)
+    rewritten = rewrite_axes(
+        evolve(flat, code=stages.first, deep=stages.first_deep),
+        shape.parallel,
+        shape.inner,
+        indices,
+        shape.ranges(symbols),
+    )
+    device = next(
+        buffers[e.buffer].device for e in flat.code if isinstance(e, Load | Store)
+    )
+    size: tuple[Expr, ...] = (parts, *(axis.extent for axis in flat.parallel))
+    point = tuple(Symbol(axis.name) for axis in (part, *flat.parallel))
+    workspaces: dict[str, TensorType] = {}
+    stores: list[Store] = []
+    loads: list[Instruction] = []
+    combined: list[Reduce] = []
+    for reduce in stages.reductions:
+        partial: list[str] = []
+        is_bool = reduce.op in (ReduceOp.ANY, ReduceOp.ALL)
+        dtype = DType.BOOL if is_bool else reduce.dtype
+        for result in reduce.results:
+            workspace = f"{name}_partial{len(workspaces)}"
+            workspaces[workspace] = TensorType(
+                dtype=dtype, size=size, stride=contiguous_stride(size), device=device
+            )
+            stores.append(Store(buffer=workspace, index=point, value=result))
+            partial.append(f"{result}~")
+            loads.append(
+                Load(result=f"{result}~", dtype=dtype, buffer=workspace, index=point)
+            )
+        combined.append(evolve(reduce, dtype=dtype, operands=tuple(partial)))
+    first = evolve(
+        rewritten,
+        code=(*rewritten.code, *stores),
+        deep=(*rewritten.deep, *(False,) * len(stores)),
+    )
+    code = (*loads, *combined, *stages.second)
+    deep = (*(True,) * (len(loads) + len(combined)), *(False,) * len(stages.second))
+    second = FlatNest(
+        parallel=flat.parallel,
+        inner=(part,),
+        code=code,
+        deep=deep,
+        provenance=flat.provenance,
+    )
+    return SplitReduction(first=first, second=second, workspaces=workspaces)
+
+
+def _parts(
+    flat: FlatNest,
+    buffers: Mapping[str, TensorType],
+    symbols: SizeSymbols,
+    rule: SplitRule,
+) -> int | None:
+    """Return how many parts the outermost inner axis is split into."""
+    if not flat.inner or not isinstance(flat.inner[0].extent, int):
+        return None
+    sizes = Sizes(symbols)
+    points, row = sizes.points(flat.parallel), sizes.points(flat.inner)
+    if is_across(flat, buffers, sizes):
+        points = -(-points // rule.width)
+    if points >= rule.points or row < rule.row:
+        return None
+    wanted = min(-(-rule.target // max(points, 1)), row // rule.least)
+    return _near_divisor(flat.inner[0].extent, wanted)
+
+
+def _near_divisor(extent: int, wanted: int) -> int | None:
+    """Return the divisor nearest to a number, 2 at least and at most twice it."""
+    found = [n for n in range(2, min(wanted * 2, extent) + 1) if not extent % n]
+    return min(found, key=lambda n: abs(n - wanted), default=None)
+
+
+def _can_split(flat: FlatNest) -> bool:
+    """Say whether all reductions may run in parts, none after another."""
+    reduced: set[str] = set()
+    loaded: set[str] = set()
+    stored: set[str] = set()
+    for each, deep in zip(flat.code, flat.deep, strict=True):
+        if isinstance(each, Scan) or is_atomic(each):
+            return False
+        late = not reduced.isdisjoint(names_used(each))
+        if isinstance(each, Reduce):
+            if late or each.op not in _SPLIT:
+                return False
+            reduced.update(each.results)
+            continue
+        if late:
+            if deep and isinstance(each, Store | Check):
+                return False
+            reduced.update(results(each))
+        if isinstance(each, Load):
+            loaded.add(each.buffer)
+        if isinstance(each, Store):
+            stored.add(each.buffer)
+    # A value that needs a reduction may be used in the loop only by what is stored there.
+    return bool(reduced) and loaded.isdisjoint(stored)
+
+
+@frozen(kw_only=True)
+class _Stages:
+    """The instructions of the first nest, the reductions, and those of the second."""
+
+    first: tuple[Instruction, ...]
+    first_deep: tuple[bool, ...]
+    reductions: tuple[Reduce, ...]
+    second: tuple[Instruction, ...]
+
+
+def _stages(flat: FlatNest) -> _Stages:
+    roots: list[Instruction] = []
+    late: list[Instruction] = []
+    for each, deep in zip(flat.code, flat.deep, strict=True):
+        if isinstance(each, Reduce) or (deep and isinstance(each, Store | Check)):
+            roots.append(each)
+        elif isinstance(each, Store | Check):
+            late.append(each)
+    first = _needed(flat.code, roots, through_reductions=True)
+    second = _needed(flat.code, late, through_reductions=False)
+    return _Stages(
+        first=tuple(flat.code[place] for place in first),
+        first_deep=tuple(flat.deep[place] for place in first),
+        reductions=tuple(each for each in flat.code if isinstance(each, Reduce)),
+        second=tuple(flat.code[place] for place in second),
+    )
+
+
+def _needed(
+    code: tuple[Instruction, ...], roots: Iterable[Instruction], *, through_reductions: bool
+) -> list[int]:
+    """Return the places of instructions that some need, and theirs, in order."""
+    wanted = {id(each) for each in roots}
+    used: set[str] = set()
+    found: list[int] = []
+    for place in range(len(code) - 1, -1, -1):
+        each = code[place]
+        if isinstance(each, Reduce) and not through_reductions:
+            continue
+        if id(each) in wanted or not used.isdisjoint(results(each)):
+            used.update(names_used(each))
+            found.append(place)
+    found.reverse()
+    return found
