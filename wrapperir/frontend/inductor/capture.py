@@ -31,7 +31,7 @@ from wrapperir.frontend.inductor.program_cache import (
     can_keep_programs,
     showing_emitted_code,
 )
-from wrapperir.frontend.inductor.vector_sets import keep_vector_sets, recall_vector_sets
+from wrapperir.frontend.inductor.vector_sets import recalling_vector_sets
 
 # Others are imported late: a graph that PyTorch's cache has needs none of them.
 if TYPE_CHECKING:
@@ -75,12 +75,12 @@ _logger = logging.getLogger("wrapperir.fallback")
 
 @contextlib.contextmanager
 def own_settings(cache_key: str | None = None) -> Generator[None]:
-    """Turn off what passes or emitters do instead of Inductor.
+    """Turn off what passes or emitters do instead of Inductor, and what is known already.
 
     ``compile_fx`` reads some of these before it hands a graph on for compilation.
     ``cache_key`` is the key of :func:`~.program_cache.cached_by`.
     """
-    with config.patch(_CONFIG), cached_by(cache_key):
+    with config.patch(_CONFIG), cached_by(cache_key), recalling_vector_sets():
         yield
 
 
@@ -150,10 +150,7 @@ def compile_graph(
     inner = functools.partial(
         _compile_or_advise, compile, stock if falls_back else None, key
     )
-    recall_vector_sets()
-    compiled = _compile(graph, example_inputs, inner, applied, key)
-    keep_vector_sets()
-    return compiled
+    return _compile(graph, example_inputs, inner, applied, key)
 
 
 def _compile_or_advise(

@@ -1,77 +1,92 @@
-"""Vector instruction sets of the CPU, which Inductor tries out in each process.
+"""Checks of the CPU's vector instruction sets, which Inductor makes in each process.
 
-For each set that the CPU has, Inductor starts a process that loads a library built for it,
-which takes a second in all.  That all of them passed is kept in the user's cache, for one
-CPU, compiler and release of PyTorch.
+For each set that the CPU has, Inductor builds small libraries and starts a process that
+loads them.  PyTorch before 2.13 imports torch in each of these processes, one after the
+other, which takes seconds.  Checks that pass are kept in the user's cache, for one compiler
+and release of PyTorch, and looked up only when Inductor makes them.
 """
 
+import contextlib
 import functools
 import os
 import shutil
-from collections.abc import Callable
-from typing import Any
+import threading
+from collections.abc import Callable, Generator
+from typing import Any, TypeAlias
 
 import torch
-from torch._inductor import config, cpu_vec_isa
 from torch._inductor.cpp_builder import get_cpp_compiler
+from torch._inductor.cpu_vec_isa import VecISA
 
 from wrapperir.caching import PrivateCache, digest_of, user_cache
 
+_Check: TypeAlias = Callable[[Any, str], bool]
+
+_sets: Any = VecISA
 _PASSED = {"passed": True}
-_valid_sets: Any = cpu_vec_isa.valid_vec_isa_list  # cached by functools
+_LOCK = threading.Lock()
+_original: list[_Check] = []
+_entered = [0]
 
 
-def recall_vector_sets() -> None:
-    """Have Inductor try no set out, if an earlier process kept that all passed."""
-    place = _place()
-    if place is None or _are_tried():
-        return
-    cache, key = place
+@contextlib.contextmanager
+def recalling_vector_sets() -> Generator[None]:
+    """Have Inductor make no check of a vector set that passed in an earlier process.
+
+    What Inductor calls is replaced for all threads, until the last one leaves the context.
+    """
+    with _LOCK:
+        if not _entered[0]:
+            _original[:] = [_sets.check_build]
+            _sets.check_build = _check
+        _entered[0] += 1
     try:
-        passed = cache.load(key) == _PASSED
-    except OSError:
-        return
+        yield
+    finally:
+        with _LOCK:
+            _entered[0] -= 1
+            if not _entered[0]:
+                _sets.check_build = _original[0]
+
+
+def _check(kind: VecISA, code: str) -> bool:
+    """Return whether a library of ``code`` builds with the flags of a set, and loads."""
+    (check,) = _original
+    place = _place(kind.build_arch_flags(), code)
+    if place is None:
+        return check(kind, code)
+    cache, key = place
+    with contextlib.suppress(OSError):
+        if cache.load(key) == _PASSED:
+            return True
+    passed = check(kind, code)
     if passed:
-        _supposing_all_pass(_valid_sets)
-
-
-def keep_vector_sets() -> None:
-    """Keep that all sets passed, if Inductor has tried them out and they did."""
-    place = _place()
-    if place is None or not _are_tried():
-        return
-    cache, key = place
-    try:
-        all_pass = _valid_sets() == _supposing_all_pass(_valid_sets.__wrapped__)
-        if all_pass and cache.load(key) != _PASSED:
+        with contextlib.suppress(OSError):
             cache.store(key, _PASSED)
+    return passed
+
+
+def _place(flags: str, code: str) -> tuple[PrivateCache, str] | None:
+    """Return the record of a check; ``None`` where none can be kept."""
+    compiler = _compiler_facts()
+    try:
+        cache = user_cache("vector_sets")
     except OSError:
-        pass  # they are tried out again
-
-
-def _are_tried() -> bool:
-    return bool(_valid_sets.cache_info().currsize)
+        return None
+    if cache is None or compiler is None:
+        return None
+    return cache, digest_of([torch.__version__, torch.__file__, compiler, flags, code])
 
 
 @functools.cache
-def _place() -> tuple[PrivateCache, str] | None:
-    """Return the record that all sets passed; ``None`` where none can be kept."""
-    if config.cpp.vec_isa_ok is not None:
-        return None
+def _compiler_facts() -> list[object] | None:
+    """Return what identifies the C++ compiler; ``None`` where there is none."""
     try:
         compiler = shutil.which(get_cpp_compiler())
-        cache = user_cache("vector_sets")
-        if compiler is None or cache is None:
+        if compiler is None:
             return None
         path = os.path.realpath(compiler)
         found = os.stat(path)
     except Exception:  # PyTorch's, where there is no compiler
         return None
-    sets = [str(each) for each in _supposing_all_pass(_valid_sets.__wrapped__)]
-    compiler_facts = [path, found.st_size, found.st_mtime_ns]
-    return cache, digest_of([torch.__version__, torch.__file__, compiler_facts, sets])
-
-
-def _supposing_all_pass(list_sets: Callable[[], list[Any]]) -> list[Any]:
-    with config.patch({"cpp.vec_isa_ok": True}):
-        return list_sets()
+    return [path, found.st_size, found.st_mtime_ns]
