@@ -77,7 +77,12 @@ class Graph:
         )
         self.items.append(ExternCall(name=result, arguments=arguments, writes=(result,)))
 
-    def plan(self, *outputs: str, rounding: Rounding = Rounding.FUSED) -> Schedule:
+    def plan(
+        self,
+        *outputs: str,
+        rounding: Rounding = Rounding.FUSED,
+        ordered: frozenset[str] = frozenset(),
+    ) -> Schedule:
         """Return the graph's schedule."""
         graph = LoopGraph(
             buffers=self.buffers,
@@ -87,7 +92,8 @@ class Graph:
                 (name, BufferView(buffer=name, type=self.buffers[name])) for name in outputs
             ),
         )
-        return plan_kernels(graph, SchedulingOptions(rounding=rounding))
+        options = SchedulingOptions(rounding=rounding, ordered_calls=ordered)
+        return plan_kernels(graph, options)
 
 
 def _shape(schedule: Schedule) -> list[str]:
@@ -187,6 +193,19 @@ def test_a_call_that_needs_neither_is_no_barrier() -> None:
     graph.call("b", "z")
     graph.map("c", ScalarOp.ADD, "a", "x")
     assert _shape(graph.plan("b", "c")) == ["b", "x c"]
+
+
+def test_calls_that_draw_numbers_keep_their_order() -> None:
+    graph = Graph()
+    graph.input("x")
+    graph.map("a", ScalarOp.EXP, "x")
+    graph.call("first", "a")
+    graph.call("second", "x")
+    graph.map("c", ScalarOp.ADD, "a", "second")
+    loose = graph.plan("first", "second", "c")
+    assert _shape(loose) == ["second", "x second a c", "first"]
+    ordered = graph.plan("first", "second", "c", ordered=frozenset({"first", "second"}))
+    assert _shape(ordered) == ["x a", "first", "second", "a second c"]
 
 
 def test_an_update_in_place_keeps_the_order_of_reads() -> None:

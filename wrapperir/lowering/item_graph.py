@@ -18,7 +18,10 @@ _MOST_VISITED = 256
 
 @define(eq=False)
 class Node:
-    """A nest, fused or not, or a call; ``flat`` is ``None`` if it cannot be fused."""
+    """A nest, fused or not, or a call; ``flat`` is ``None`` if it cannot be fused.
+
+    Nodes that are ``is_ordered`` run in the order they are given.
+    """
 
     number: int
     position: int
@@ -26,6 +29,7 @@ class Node:
     flat: FlatNest | None
     reads: set[str]
     writes: set[str]
+    is_ordered: bool = False
     before: set[int] = field(factory=set[int])
     after: set[int] = field(factory=set[int])
     label: int = 0
@@ -53,8 +57,13 @@ class ItemGraph:
         self.writers: dict[str, set[int]] = {}
         last_writer: dict[str, int] = {}
         since: dict[str, list[int]] = {}
+        ordered: int | None = None
         for node in nodes:
             self.nodes[node.number] = node
+            if node.is_ordered:
+                if ordered is not None:
+                    self._connect(ordered, node.number)
+                ordered = node.number
             for name in node.reads:
                 self.readers.setdefault(name, set()).add(node.number)
                 if name in last_writer:

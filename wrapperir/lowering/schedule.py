@@ -70,12 +70,14 @@ class SchedulingOptions:
     """Options of scheduling.
 
     ``symbols`` is what is known of the size symbols.  ``fuse`` is false to give each nest
-    a kernel of its own.
+    a kernel of its own.  ``ordered_calls`` are the names of calls whose order matters
+    beyond what they read and write, such as those that draw random numbers.
     """
 
     symbols: SizeSymbols = field(factory=dict[str, SizeSymbol])
     fuse: bool = True
     rounding: Rounding = Rounding.FUSED
+    ordered_calls: frozenset[str] = frozenset()
 
 
 def plan_kernels(graph: LoopGraph, options: SchedulingOptions | None = None) -> Schedule:
@@ -87,7 +89,7 @@ def plan_kernels(graph: LoopGraph, options: SchedulingOptions | None = None) -> 
     names = _KernelNames()
     if not options.fuse:
         return _separate_kernels(graph, options, names)
-    nodes = list(_nodes(graph, options.symbols))
+    nodes = list(_nodes(graph, options))
     items = ItemGraph(nodes)
     kept = {view.buffer for _, view in graph.outputs} | {*graph.inputs}
     fusion = Fusion(items, graph.buffers, kept, options.symbols)
@@ -138,7 +140,7 @@ def _kernel(
     return kernel_of(linear, tiling, buffers, options.symbols), linear
 
 
-def _nodes(graph: LoopGraph, symbols: SizeSymbols) -> Iterator[Node]:
+def _nodes(graph: LoopGraph, options: SchedulingOptions) -> Iterator[Node]:
     """Yield a node for each item."""
     for number, item in enumerate(graph.items):
         flat = None
@@ -150,7 +152,7 @@ def _nodes(graph: LoopGraph, symbols: SizeSymbols) -> Iterator[Node]:
             reads = {each.buffer for each in code if isinstance(each, Load)}
             writes = {each.buffer for each in code if isinstance(each, Store)}
             if all(axis.extent != 0 for axis in all_axes(item.axes, item.body)):
-                flat = flatten(item, f"{number}.", symbols)
+                flat = flatten(item, f"{number}.", options.symbols)
         yield Node(
             number=number,
             position=number,
@@ -158,6 +160,7 @@ def _nodes(graph: LoopGraph, symbols: SizeSymbols) -> Iterator[Node]:
             flat=flat,
             reads=reads,
             writes=writes,
+            is_ordered=item.name in options.ordered_calls,
         )
 
 
