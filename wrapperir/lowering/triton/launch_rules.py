@@ -7,6 +7,7 @@ multiprocessors.
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from math import prod
 
 from attrs import frozen
 
@@ -45,7 +46,7 @@ class Launch:
 def plan_launches(kernel: LoopKernel, tile: Tile, ranges: IndexRanges) -> list[Launch]:
     """Return ways to launch a kernel, the preferred one first."""
     if not tile.inner:
-        found = _pointwise(tile)
+        found = _pointwise(kernel, tile)
     elif _contiguous(kernel, ranges) is Contiguous.INNER:
         found = _inner_reduction(kernel, tile)
     else:
@@ -77,7 +78,7 @@ def _clamp(number: int, low: int, high: int) -> int:
     return max(low, min(number, high))
 
 
-def _pointwise(tile: Tile) -> list[Launch]:
+def _pointwise(kernel: LoopKernel, tile: Tile) -> list[Launch]:
     dims = tile.parallel
     sizes = [_power(size_of(dim.extent)) for dim in dims]
     shapes: list[tuple[int, ...]]
@@ -92,18 +93,30 @@ def _pointwise(tile: Tile) -> list[Launch]:
             sizes = [_power(max(points, 1))]
         case 2:
             shapes = [(32, 32), (64, 64), (16, 64), (64, 16), (16, 256), (256, 16)]
+            if all(buffer.type.dtype.itemsize <= 2 for buffer in kernel.buffers):
+                # A row of 32 elements would be less than a cache line's half.
+                shapes[:2] = shapes[1::-1]
         case _:
             ones = [1] * len(dims[3:])
             shapes = [(*ones, 8, 16, 16), (*ones, 4, 32, 32)]
     launches: list[Launch] = []
     for shape in shapes:
-        blocks = [min(block, size) for block, size in zip(shape, sizes, strict=True)]
-        total = 1
-        for block in blocks:
-            total *= block
+        blocks = _fitted(shape, sizes)
+        total = prod(blocks)
         least = 4 if total >= 128 else 1
         launches.append(_launch(dims, blocks, _clamp(total // 256, least, 8)))
     return launches
+
+
+def _fitted(shape: Sequence[int], sizes: Sequence[int]) -> list[int]:
+    """Return a block that fits the sizes; what one dimension lacks, others get."""
+    blocks = [min(block, size) for block, size in zip(shape, sizes, strict=True)]
+    missing = prod(shape) // prod(blocks)
+    for place in reversed(range(len(blocks))):
+        growth = min(missing, sizes[place] // blocks[place])
+        blocks[place] *= growth
+        missing //= growth
+    return blocks
 
 
 def _launch(dims: Sequence[Dimension], blocks: Sequence[int], warps: int) -> Launch:
@@ -140,10 +153,7 @@ def _rows(tile: Tile) -> int:
 
 
 def _points(tile: Tile) -> int:
-    points = 1
-    for dim in tile.parallel:
-        points *= size_of(dim.extent)
-    return points
+    return prod(size_of(dim.extent) for dim in tile.parallel)
 
 
 def _most_rows(tile: Tile, rows: int, columns: int) -> int:
@@ -168,7 +178,8 @@ def _inner_reduction(kernel: LoopKernel, tile: Tile) -> list[Launch]:
         for count in (rows, rows * 2, max(rows // 2, 1)):
             count = _most_rows(tile, count, widest)
             elements = count * widest
-            warps = 1 if elements <= 1024 and widest >= 256 else elements // 256
+            has_short_rows = elements <= 1024 and widest >= 256 and points >= 1024
+            warps = 1 if has_short_rows else elements // 256
             launches.append(_reducing(tile, count, columns, _clamp(warps, 1, 16)))
         elements = rows * widest
         launches.append(
@@ -186,10 +197,7 @@ def _inner_reduction(kernel: LoopKernel, tile: Tile) -> list[Launch]:
     for rows_here, most_here in ((rows, most), (1, most), (1, most // 2), (1, most * 2)):
         columns = _columns(tile, most_here)
         elements = rows_here * max(columns.values())
-        limit = 32 if length > 8192 and most_here > 2048 else 16
-        launches.append(
-            _reducing(tile, rows_here, columns, _clamp(elements // 128, 1, limit))
-        )
+        launches.append(_reducing(tile, rows_here, columns, _clamp(elements // 128, 1, 16)))
     return launches
 
 

@@ -16,6 +16,7 @@ from wrapperir.lowering.triton.names import Names
 
 LARGEST = 1 << 20
 """The most elements of a tile that Triton compiles."""
+_MOST_HELD = 1 << 16  # 128 elements for each thread of 16 warps
 
 
 @frozen
@@ -62,7 +63,7 @@ def held_block(extent: Expr) -> int | None:
     if not isinstance(extent, int):
         return None
     block = 1 << max(extent - 1, 0).bit_length()
-    return block if block <= LARGEST else None
+    return block if block <= _MOST_HELD else None
 
 
 def plan_tile(kernel: LoopKernel, names: Names) -> Tile:
