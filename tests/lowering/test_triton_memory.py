@@ -264,9 +264,12 @@ def test_rows_are_normalised_in_place(form: ReductionForm) -> None:
         store("out0", "v4", I0),
     )
     out = torch.empty(5)
-    run(nest("normalised", (5,), *body), {"in0": x, "out0": out}, form=form)
+    normalised = nest("normalised", (5,), *body)
+    definition = run(normalised, {"in0": x, "out0": out}, form=form)
     torch.testing.assert_close(x, wanted)
     torch.testing.assert_close(out, wanted[:, 0])
+    # Threads wait before the first store, and before what was stored is loaded.
+    assert definition.source.count("tl.debug_barrier()") == 2
 
 
 @pytest.mark.parametrize("form", list(ReductionForm))

@@ -6,10 +6,21 @@ import pytest
 import torch
 
 from tests.lowering.triton_kernels import compiled, kernel_of, run, type_of
-from tests.lowering.triton_nests import biased, moments, softmax, transposed
-from wrapperir.ir import DType, Symbol, TensorType
+from tests.lowering.triton_nests import (
+    I0,
+    apply,
+    biased,
+    moments,
+    nest,
+    softmax,
+    store,
+    transposed,
+)
+from wrapperir.ir import DType, ScalarParameter, Symbol, TensorType
 from wrapperir.kernels import Target
+from wrapperir.lowering.loops import IndexValue
 from wrapperir.lowering.renderer import ReductionForm
+from wrapperir.lowering.scalar_op import ScalarOp
 from wrapperir.lowering.triton import TritonRenderer
 
 forms = pytest.mark.parametrize("form", list(ReductionForm))
@@ -90,6 +101,25 @@ def test_rows_of_symbolic_length(form: ReductionForm) -> None:
         form=form,
     )
     torch.testing.assert_close(out, x.softmax(1))
+
+
+@pytest.mark.parametrize("dtype", [DType.I64, DType.I32])
+def test_a_size_can_be_a_constant(dtype: DType, tmp_path: Path) -> None:
+    size = Symbol("s0")
+    type = TensorType(dtype=DType.I64, size=(size,), stride=(1,))
+    body = (
+        IndexValue(result="v0", dtype=DType.I64, expr=size),
+        IndexValue(result="v1", dtype=DType.I64, expr=(I0 - 3) // size),
+        apply("v2", ScalarOp.ADD, "v0", "v1", dtype=DType.I64),
+        store("out0", "v2", I0),
+    )
+    symbols = [ScalarParameter("s0", dtype)]
+    kernel = kernel_of(nest("sized", (size,), *body), {"out0": type}, symbols=symbols)
+    definition = TritonRenderer().render_kernel(kernel)
+    # Triton compiles for a size of one as for a constant.
+    for sizes in ({}, {"s0": 1}):
+        made = compiled(definition, Target("sm_90"), tmp_path, sizes)
+        assert made.asm["cubin"][:4] == b"\x7fELF"
 
 
 def test_sizes_beyond_32_bits_have_long_indices() -> None:

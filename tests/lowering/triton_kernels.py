@@ -140,8 +140,16 @@ def run(
     return definition
 
 
-def compiled(definition: KernelDefinitionLine, target: Target, folder: Path) -> Any:
-    """Return a kernel that is compiled for a GPU, which need not be here."""
+def compiled(
+    definition: KernelDefinitionLine,
+    target: Target,
+    folder: Path,
+    sizes: Mapping[str, int] | None = None,
+) -> Any:
+    """Return a kernel that is compiled for a GPU, which need not be here.
+
+    ``sizes`` are scalar arguments that it is compiled for.
+    """
     path = folder / f"{definition.name}.py"
     path.write_text(definition.source)
     spec = importlib.util.spec_from_file_location(definition.name, path)
@@ -150,10 +158,10 @@ def compiled(definition: KernelDefinitionLine, target: Target, folder: Path) -> 
     module: Any = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     function = getattr(module, definition.entry)
-    values = dict(definition.configs[0].values)
+    values = {**dict(definition.configs[0].values), **(sizes or {})}
     signature: dict[str, str] = {}
     for parameter in definition.parameters:
-        if isinstance(parameter, ConstexprParameter):
+        if isinstance(parameter, ConstexprParameter) or parameter.name in values:
             signature[parameter.name] = "constexpr"
         else:
             kind = "i1" if parameter.dtype is DType.BOOL else parameter.dtype.triton_name

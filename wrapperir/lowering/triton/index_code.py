@@ -158,9 +158,13 @@ class IndexWriter:
             code = self._values[name]
         else:
             code = Value(name, self._symbols.get(name, DType.I64))
-        if is_wide and code.dtype is not DType.I64:
-            return Value(f"{code.text}.to(tl.int64)", DType.I64, code.dims, code.level)
-        return code
+        if not is_wide or code.dtype is DType.I64 or code.text.isdigit():
+            return code
+        # A size may be a constant of Python's in a kernel that was compiled for it.
+        text = f"tl.full([], {code.text}, tl.int64)"
+        if code.dims:
+            text = f"{code.text}.to(tl.int64)"
+        return Value(text, DType.I64, code.dims, code.level)
 
     def group(self, place: AxisPlace, first: int, last: int) -> Value:
         """Return the flat index of neighbouring axes of a dimension."""

@@ -60,7 +60,9 @@ class Memory:
         self._written = {step.buffer for step in steps if isinstance(step, Store)}
         self._has_loops = any(isinstance(step, InnerLoop) for step in kernel.nest.body)
         self._versions: dict[str, int] = {}
+        # What was accessed since threads last waited for each other.
         self._is_read: set[str] = set()
+        self._is_stored: set[str] = set()
         self._checks = 0
         self._guards: list[_Guard] = []
         self._sources = _sources(steps) if kernel.fault is not None else {}
@@ -94,6 +96,8 @@ class Memory:
         if level != self._writer.level and not self._may_hoist(step.buffer):
             level = self._writer.level
         version = self._versions.get(step.buffer, 0)
+        if step.buffer in self._is_stored:
+            self._wait()
         self._is_read.add(step.buffer)
         value = Value(text, step.dtype, offset.dims, level)
         return self._writer.define(value, step.result, f"{text} #{version}")
@@ -111,13 +115,22 @@ class Memory:
         pointer = _pointer(step.buffer, offset)
         mask = masks[0].text if masks else None
         if self._has_loops and step.buffer in self._is_read:
-            # Several threads may have loaded the same element; they must be done.
-            self._writer.add("tl.debug_barrier()")
+            self._wait()
         if step.mode in (StoreMode.MIN, StoreMode.MAX) and value.dtype.is_float:
             self._store_extreme(step.mode, pointer, value, mask)
         else:
             self._writer.add(_format_store(step.mode, pointer, value.text, mask))
         self._versions[step.buffer] = self._versions.get(step.buffer, 0) + 1
+        self._is_stored.add(step.buffer)
+
+    def _wait(self) -> None:
+        """Have the threads of a program wait for each other's accesses.
+
+        Several threads may load an element that one stores, or one that another stored.
+        """
+        self._writer.add("tl.debug_barrier()")
+        self._is_read.clear()
+        self._is_stored.clear()
 
     def check(self, step: Check) -> None:
         """Write a check, which leaves its position in the fault buffer if it fails."""
