@@ -292,3 +292,29 @@ def test_a_masked_reader_masks_what_its_producer_loads() -> None:
     loads = [s for s in launch.kernel.nest.body if isinstance(s, Load)]
     assert [load.mask for load in loads] == [None, loads[0].result]
     assert _operations(schedule) == ["exp", "where"]
+
+
+def test_a_value_is_computed_again_where_that_reads_less() -> None:
+    graph = Graph()
+    graph.input("x")
+    graph.input("m", (64,))
+    graph.map("c", ScalarOp.SUB, "x", "m")
+    graph.reduce("s", "c", dim=1)
+    graph.map("d", ScalarOp.DIV, "c", "s")
+    graph.reduce("t", "c", dim=0)
+    assert _shape(graph.plan("d", "t")) == ["m x d", "x m t"]
+
+
+def test_a_reader_of_few_values_computes_them() -> None:
+    graph = Graph()
+    graph.input("x")
+    graph.map("e", ScalarOp.EXP, "x")
+    graph.reduce("s", "e")
+    graph.map("l", ScalarOp.SUB, "x", "s")
+    body: tuple[Step, ...] = (
+        Load(result="v", dtype=DType.F32, buffer="l", index=(_I, 127)),
+        Store(buffer="last", index=(_I,), value="v"),
+    )
+    graph.buffers["last"] = tensor(DType.F32, (64,))
+    graph.items.append(Nest(name="last", axes=_AXES[:1], body=body))
+    assert _shape(graph.plan("last")) == ["x last"]

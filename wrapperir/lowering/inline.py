@@ -16,17 +16,16 @@ After::
         store z[j0, j1] = w1
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from attrs import define, evolve, field, frozen
 
-from wrapperir.ir import DType, Expr, Symbol, TensorType, floordiv, mod, mul
+from wrapperir.ir import DType, Expr, Provenance, Symbol, TensorType, floordiv, mod, mul
 from wrapperir.lowering.flat_nest import FlatNest, is_atomic
 from wrapperir.lowering.indexing import IndexRanges
 from wrapperir.lowering.kernel import SizeSymbols
 from wrapperir.lowering.loops import (
     Apply,
-    Axis,
     Check,
     Instruction,
     Literal,
@@ -37,7 +36,7 @@ from wrapperir.lowering.loops import (
 )
 from wrapperir.lowering.scalar_op import ScalarOp
 from wrapperir.lowering.space_matching import mixed_radix
-from wrapperir.lowering.substitution import Substitution, results
+from wrapperir.lowering.substitution import Substitution, names_used, results
 
 _DIVISIONS = frozenset(
     {ScalarOp.FLOORDIV, ScalarOp.TRUNCDIV, ScalarOp.REMAINDER, ScalarOp.FMOD}
@@ -47,14 +46,20 @@ _MOST_INSTRUCTIONS = 500
 
 @frozen(kw_only=True)
 class Producer:
-    """Instructions whose value at any element of a buffer can be computed.
+    """Instructions that compute the value of any element of a buffer.
 
-    ``axes`` are over ``dim0``, ``dim1`` …, the indices of the element.
+    ``axes`` has each axis over ``dim0``, ``dim1`` …, the indices of the element.
     """
 
-    flat: FlatNest
+    code: tuple[Instruction, ...]
     store: Store
     axes: Mapping[str, Expr]
+    provenance: tuple[Provenance, ...] = ()
+
+    @property
+    def sources(self) -> set[str]:
+        """The buffers that the instructions read."""
+        return {each.buffer for each in self.code if isinstance(each, Load)}
 
 
 def producer_of(
@@ -63,19 +68,40 @@ def producer_of(
     """Return how to compute each element of a buffer, or ``None``.
 
     There is one plain store to it, which reaches every element, at an index that tells the
-    point; the nest has no reductions and does not write what it reads.
+    point; the value needs no reduction, and nothing that the nest overwrites.
     """
     stores = [each for each in flat.code if isinstance(each, Store)]
     ours = [each for each in stores if each.buffer == buffer]
-    if flat.inner or len(ours) != 1 or ours[0].mask is not None or is_atomic(ours[0]):
+    if len(ours) != 1 or ours[0].mask is not None or is_atomic(ours[0]):
         return None
-    if any(isinstance(each, Reduce | Scan) for each in flat.code):
-        return None
+    (store,) = ours
+    code = _needed(flat.code, store)
     written = {each.buffer for each in stores}
-    if any(isinstance(each, Load) and each.buffer in written for each in flat.code):
+    for each in code:
+        if isinstance(each, Reduce | Scan):
+            return None
+        if isinstance(each, Load) and each.buffer in written:
+            return None
+    axes = _inverse(store.index, type.size, flat, symbols)
+    names = {axis.name for axis in flat.axes}
+    if axes is None or any(
+        name in names and name not in axes for each in code for name in names_used(each)
+    ):
         return None
-    axes = _inverse(ours[0].index, type.size, flat, symbols)
-    return None if axes is None else Producer(flat=flat, store=ours[0], axes=axes)
+    is_whole = len(code) + 1 >= len(flat.code)
+    provenance = flat.provenance if is_whole else ()
+    return Producer(code=code, store=store, axes=axes, provenance=provenance)
+
+
+def _needed(code: tuple[Instruction, ...], store: Store) -> tuple[Instruction, ...]:
+    """Return the checks, and what they and the value of a store need."""
+    used = {store.value}
+    found: list[Instruction] = []
+    for each in reversed(code):
+        if isinstance(each, Check) or not used.isdisjoint(results(each)):
+            used.update(names_used(each))
+            found.append(each)
+    return tuple(reversed(found))
 
 
 def _inverse(
@@ -85,7 +111,7 @@ def _inverse(
     symbols: SizeSymbols,
 ) -> dict[str, Expr] | None:
     """Return each axis over the indices ``dim0``, ``dim1`` … of an element."""
-    by_name = {axis.name: axis for axis in flat.parallel}
+    by_name = {axis.name: axis for axis in flat.axes}
     ranges = flat.ranges(symbols)
     found: dict[str, Expr] = {}
     for number, (part, size) in enumerate(zip(index, sizes, strict=True)):
@@ -101,14 +127,14 @@ def _inverse(
             value = floordiv(value, axis.extent)
         if not ranges.equal(covered, size):
             return None
-    return found if len(found) == len(by_name) else None
+    return found
 
 
-def can_mask(flat: FlatNest) -> bool:
-    """Say whether the nest may run where its loads are masked: nothing divides by zero."""
+def can_mask(code: Iterable[Instruction]) -> bool:
+    """Say whether instructions may run where loads are masked: none divides by zero."""
     return not any(
         isinstance(each, Apply) and each.op in _DIVISIONS and each.dtype.is_integer
-        for each in flat.code
+        for each in code
     )
 
 
@@ -122,10 +148,10 @@ def inline_producer(
     buffer = producer.store.buffer
     loads = [each for each in reader.code if isinstance(each, Load)]
     ours = [each for each in loads if each.buffer == buffer]
-    if any(each.mask is not None for each in ours) and not can_mask(producer.flat):
+    if any(each.mask is not None for each in ours) and not can_mask(producer.code):
         return "it divides, where its operands may be masked"
     count = len(dict.fromkeys((each.index, each.mask) for each in ours))
-    if len(reader.code) + count * len(producer.flat.code) > _MOST_INSTRUCTIONS:
+    if len(reader.code) + count * len(producer.code) > _MOST_INSTRUCTIONS:
         return "the kernel would be too large"
     instances = _Instances(producer, reader.ranges(symbols), prefix)
     code: list[Instruction] = []
@@ -141,7 +167,7 @@ def inline_producer(
         reader,
         code=tuple(code),
         deep=tuple(deep),
-        provenance=(*producer.flat.provenance, *reader.provenance),
+        provenance=(*producer.provenance, *reader.provenance),
     )
 
 
@@ -189,18 +215,16 @@ class _Instances:
     def _copy(
         self, index: tuple[Expr, ...], mask: str | None, code: list[Instruction]
     ) -> str:
-        flat = self.producer.flat
+        produced = self.producer.code
         start = f"{self.prefix}{len(self._made)}."
-        values = {name: start + name for each in flat.code for name in results(each)}
+        values = {name: start + name for each in produced for name in results(each)}
         dims = Substitution(indices={f"dim{n}": part for n, part in enumerate(index)})
         axes = {
             axis: self.ranges.simplify(dims.index(expr))
             for axis, expr in self.producer.axes.items()
         }
         rename = Substitution(values, axes, simplify=self.ranges.simplify)
-        for each in flat.code:
-            if isinstance(each, Store):
-                continue
+        for each in produced:
             new = rename.instruction(each)
             if mask is not None and isinstance(new, Load | Check):
                 new = self._masked(new, mask, code, start)
@@ -222,15 +246,7 @@ class _Instances:
         return evolve(each, mask=both.result)
 
 
-def load_count(flat: FlatNest) -> int:
+def load_count(code: Iterable[Instruction]) -> int:
     """Return how many different elements are loaded at a point."""
-    loads = [each for each in flat.code if isinstance(each, Load)]
+    loads = [each for each in code if isinstance(each, Load)]
     return len({(each.buffer, each.index) for each in loads})
-
-
-def total_points(axes: Sequence[Axis]) -> Expr:
-    """Return the number of points of axes."""
-    result: Expr = 1
-    for axis in axes:
-        result = mul(result, axis.extent)
-    return result

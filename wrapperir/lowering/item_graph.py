@@ -195,15 +195,17 @@ class ItemGraph:
         flat: FlatNest,
         reads: set[str],
         writes: set[str],
-        producer: Node,
+        producer: Node | None = None,
     ) -> None:
         """Give a node new instructions, which do what ``producer`` does as well."""
         for name in node.reads - reads:
             self.readers[name].discard(node.number)
         for name in reads - node.reads:
             self.readers.setdefault(name, set()).add(node.number)
+        for name in node.writes - writes:
+            self.writers[name].discard(node.number)
         node.flat, node.reads, node.writes = flat, reads, writes
-        for other in producer.before:
+        for other in producer.before if producer is not None else ():
             self.nodes[other].after.add(node.number)
             node.before.add(other)
 

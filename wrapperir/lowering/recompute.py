@@ -1,6 +1,6 @@
 """Decide which producers are computed again by their readers instead of being stored."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 
 from attrs import define, evolve, field
 
@@ -11,11 +11,12 @@ from wrapperir.lowering.flat_nest import FlatNest
 from wrapperir.lowering.inline import Producer, inline_producer, load_count, producer_of
 from wrapperir.lowering.item_graph import ItemGraph, Node, accessed_buffers
 from wrapperir.lowering.kernel import SizeSymbols
-from wrapperir.lowering.loops import Apply, Load, Store
+from wrapperir.lowering.loops import Apply, Check, Load, Store
 from wrapperir.lowering.scalar_op import ScalarOp
 
 _MOST_LOADS = 40
 _MOST_CONSTANT_INSTRUCTIONS = 32
+_SPARSE = 8
 
 
 @define
@@ -35,80 +36,122 @@ class Recomputation:
         """Take typical sizes for symbolic ones."""
         self._sizes = Sizes(self.symbols)
 
-    def run(self, *, only_moves: bool) -> int:
-        """Inline where it pays; return how many buffers are no longer stored or read.
+    def inline_moves(self) -> int:
+        """Inline what costs nothing, and lets more be fused; return how many buffers.
 
-        With ``only_moves`` only constants and plain moves of data are inlined, which
-        costs nothing and lets more be fused.
+        That is constants, moves of data, and values of which a reader needs few.
         """
         count = 0
-        for node in sorted(self.graph.nodes.values(), key=lambda node: node.label):
-            if node.flat is None or node.flat.inner:
-                continue
-            for buffer in sorted(node.writes):
-                if node.number in self.graph.nodes:
-                    count += self._try(node, buffer, only_moves)
+        for node, buffer in self._stored():
+            count += self._inline_few(node, buffer)
+        for node, buffer in reversed(list(self._stored())):
+            count += self._inline_sparse(node, buffer)
         return count
 
-    def _try(self, node: Node, buffer: str, only_moves: bool) -> bool:
-        flat = node.flat
-        assert flat is not None
+    def inline_cheap(self) -> int:
+        """Inline where it saves more traffic than it costs; return how many buffers."""
+        return sum(self._inline_cheap(node, buffer) for node, buffer in self._stored())
+
+    def _stored(self) -> Iterator[tuple[Node, str]]:
+        for node in sorted(self.graph.nodes.values(), key=lambda node: node.label):
+            for buffer in sorted(node.writes):
+                if node.number in self.graph.nodes and node.flat is not None:
+                    yield node, buffer
+
+    def _inline_few(self, node: Node, buffer: str) -> bool:
+        """Inline a constant, or a move of data that nothing else needs."""
+        assert node.flat is not None
+        if node.flat.inner:
+            return False
+        loads = load_count(node.flat.code)
+        nests, stays = self._readers(node, buffer)
+        if loads > 1 or not nests:
+            return False
+        if loads and (stays or not _is_move(node.flat)):
+            return False
+        if not loads and len(node.flat.code) > _MOST_CONSTANT_INSTRUCTIONS:
+            return False
+        return self._inline_all(node, buffer, nests, stays)
+
+    def _inline_sparse(self, node: Node, buffer: str) -> bool:
+        """Inline into readers that need few of the values."""
+        assert node.flat is not None
+        nests, stays = self._readers(node, buffer)
+        points = self._sizes.points(node.flat.axes)
+        few = [
+            reader
+            for reader in nests
+            if reader.flat is not None
+            and _reading_points(reader.flat, buffer, self._sizes) * _SPARSE <= points
+        ]
+        if not few or any(isinstance(each, Check) for each in node.flat.code):
+            return False
+        return self._inline_all(node, buffer, few, stays or len(few) < len(nests))
+
+    def _inline_cheap(self, node: Node, buffer: str) -> bool:
+        assert node.flat is not None
+        nests, stays = self._readers(node, buffer)
+        if stays or not nests:
+            return False
+        producer = self._producer(node, buffer)
+        if producer is None or not self._pays(producer, node, nests):
+            return False
+        return self._inline_all(node, buffer, nests, stays)
+
+    def _readers(self, node: Node, buffer: str) -> tuple[list[Node], bool]:
+        """Return the nests that read a buffer, and whether it is stored in any case."""
         readers = [
             self.graph.nodes[number]
             for number in sorted(self.graph.readers.get(buffer, ()))
             if number != node.number
         ]
         nests = [reader for reader in readers if reader.flat is not None]
-        if not nests or self.graph.writers[buffer] != {node.number}:
-            return False
-        loads = load_count(flat)
-        stays = buffer in self.kept or len(nests) < len(readers)
-        if loads == 0:
-            if len(flat.code) > _MOST_CONSTANT_INSTRUCTIONS:
-                return False
-        elif stays or self._is_overwritten(node):
-            return False
-        if loads and only_moves and not (loads == 1 and _is_move(flat)):
-            return False
-        if not only_moves and not self._pays(node, buffer, nests):
-            return False
-        producer = producer_of(flat, buffer, self.buffers[buffer], self.symbols)
+        if self.graph.writers[buffer] != {node.number}:
+            return [], True
+        return nests, buffer in self.kept or len(nests) < len(readers)
+
+    def _producer(self, node: Node, buffer: str) -> Producer | None:
+        """Return what computes a buffer, if all that it reads stays as it is."""
+        assert node.flat is not None
+        producer = producer_of(node.flat, buffer, self.buffers[buffer], self.symbols)
+        if producer is None:
+            return None
+        for name in producer.sources:
+            for writer in self.graph.writers.get(name, ()):
+                if self.graph.nodes[writer].label > node.label:
+                    return None
+        return producer
+
+    def _inline_all(
+        self, node: Node, buffer: str, readers: list[Node], stays: bool
+    ) -> bool:
+        producer = self._producer(node, buffer)
         if producer is None:
             return False
-        done = [self._inline(producer, node, reader) for reader in nests]
+        done = [self._inline(producer, node, reader) for reader in readers]
         if not stays and all(done):
             self._forget(node, buffer)
         return any(done)
 
-    def _is_overwritten(self, node: Node) -> bool:
-        """Say whether something that the node reads changes after it."""
-        return any(
-            self.graph.nodes[writer].label > node.label
-            for name in node.reads
-            for writer in self.graph.writers.get(name, ())
-            if writer != node.number
-        )
-
-    def _pays(self, node: Node, buffer: str, readers: list[Node]) -> bool:
+    def _pays(self, producer: Producer, node: Node, readers: list[Node]) -> bool:
         """Say whether computing again costs less than the traffic that it saves."""
-        flat = node.flat
-        assert flat is not None
+        assert node.flat is not None
+        buffer = producer.store.buffer
         costs = device_costs(self.buffers[buffer].device.kind)
         size = self._sizes.bytes(self.buffers[buffer])
         alone = len(node.writes) == 1
         saved = size * (1 + len(readers)) + (costs.launch if alone else 0)
-        sources = {each.buffer for each in flat.code if isinstance(each, Load)}
         if alone:
-            saved += sum(self._sizes.bytes(self.buffers[name]) for name in sources)
-        work = operation_cost(flat.code, costs)
-        extra = -work * self._sizes.points(flat.parallel) if alone else 0.0
+            saved += sum(self._sizes.bytes(self.buffers[name]) for name in node.reads)
+        work = operation_cost(producer.code, costs)
+        extra = -work * self._sizes.points(node.flat.axes) if alone else 0.0
         for reader in readers:
             assert reader.flat is not None
-            if load_count(reader.flat) + len(sources) > _MOST_LOADS:
+            if load_count((*reader.flat.code, *producer.code)) > _MOST_LOADS:
                 return False
             points = _reading_points(reader.flat, buffer, self._sizes)
             extra += work * points
-            for name in sources - reader.reads:
+            for name in producer.sources - reader.reads:
                 type = self.buffers[name]
                 extra += min(self._sizes.bytes(type), points * type.dtype.itemsize)
         return saved > extra

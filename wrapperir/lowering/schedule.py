@@ -10,9 +10,9 @@ from attrs import evolve, field, frozen
 from wrapperir.ir import Provenance, TensorType
 from wrapperir.lowering.axes import arrange_axes
 from wrapperir.lowering.explain import Decision
-from wrapperir.lowering.flat_nest import assemble, flatten
+from wrapperir.lowering.flat_nest import FlatNest, assemble, flatten
 from wrapperir.lowering.fusion import Fusion
-from wrapperir.lowering.item_graph import ItemGraph, Node
+from wrapperir.lowering.item_graph import ItemGraph, Node, accessed_buffers
 from wrapperir.lowering.kernel import (
     KernelLaunch,
     SizeSymbol,
@@ -95,10 +95,11 @@ def plan_kernels(graph: LoopGraph, options: SchedulingOptions | None = None) -> 
     fusion = Fusion(items, graph.buffers, kept, options.symbols)
     fusion.names.update({node.number: (node.item.name,) for node in nodes})
     recompute = Recomputation(items, graph.buffers, kept, options.symbols, fusion.names)
-    recompute.run(only_moves=True)
+    recompute.inline_moves()
     fusion.run()
-    if recompute.run(only_moves=False):
-        fusion.run()
+    _remove_redundancy(items, kept, options)
+    if recompute.inline_cheap() and fusion.run():
+        _remove_redundancy(items, kept, options)
     buffers = dict(graph.buffers)
     scheduled: list[ScheduleItem] = []
     for node in items.in_order():
@@ -179,21 +180,41 @@ def _nests_of(
         assert isinstance(node.item, Nest)
         return (node.item,)
 
-    def is_dead(name: str) -> bool:
-        return name not in kept and items.readers.get(name, set()) <= {node.number}
-
-    slim = remove_redundancy(
-        node.flat,
-        node.flat.ranges(options.symbols),
-        is_dead,
-        round_casts=options.rounding is Rounding.EAGER,
-    )
+    slim = _without_redundancy(node.flat, node, items, kept, options)
     name = node.item.name
     split = split_reduction(slim, name, buffers, options.symbols)
     if split is None:
         return (assemble(slim, name),)
     buffers.update(split.workspaces)
     return (assemble(split.first, name), assemble(split.second, name))
+
+
+def _remove_redundancy(
+    items: ItemGraph, kept: Set[str], options: SchedulingOptions
+) -> None:
+    """Forward what nests store to what they load, and drop what nothing reads."""
+    for node in reversed(list(items.in_order())):
+        if node.flat is not None:
+            flat = _without_redundancy(node.flat, node, items, kept, options)
+            items.replace(node, flat, *accessed_buffers(flat))
+
+
+def _without_redundancy(
+    flat: FlatNest,
+    node: Node,
+    items: ItemGraph,
+    kept: Set[str],
+    options: SchedulingOptions,
+) -> FlatNest:
+    def is_dead(name: str) -> bool:
+        return name not in kept and items.readers.get(name, set()) <= {node.number}
+
+    return remove_redundancy(
+        flat,
+        flat.ranges(options.symbols),
+        is_dead,
+        round_casts=options.rounding is Rounding.EAGER,
+    )
 
 
 def _buffers_of(item: ScheduleItem) -> Iterator[str]:
