@@ -1,0 +1,79 @@
+"""Rules of operators that make tensors of numbers."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from wrapperir.frontend.lowering.nest_builder import NestBuilder
+from wrapperir.frontend.lowering.pointwise import number_operand
+from wrapperir.frontend.lowering.rules import rule
+from wrapperir.frontend.lowering.scope import LoopScope
+from wrapperir.frontend.lowering.values import TensorValue, Value
+from wrapperir.ir import DType, Expr, add, mul
+from wrapperir.lowering.scalar_op import ScalarOp as Op
+
+aten: Any = torch.ops.aten
+prims: Any = torch.ops.prims
+
+
+def fill(scope: LoopScope, node: torch.fx.Node, number: Expr) -> TensorValue:
+    """Append a nest that gives each element of the node's result a number."""
+    result = scope.allocate(node.name, node.meta["val"])
+    builder = NestBuilder(result.size)
+    builder.store(result, builder.point, number_operand(builder, number, result.dtype))
+    scope.add_nest(builder, node.name)
+    return result
+
+
+@rule(aten.full.default, aten.full_like.default, aten.new_full.default)
+def _full(scope: LoopScope, node: torch.fx.Node) -> Value:
+    number = node.args[2] if node.target is aten.new_full.default else node.args[1]
+    return fill(scope, node, scope.expr(number))
+
+
+@rule(aten.scalar_tensor.default)
+def _scalar_tensor(scope: LoopScope, node: torch.fx.Node) -> Value:
+    return fill(scope, node, scope.expr(node.args[0]))
+
+
+@rule(aten.zeros.default, aten.zeros_like.default, aten.new_zeros.default)
+def _zeros(scope: LoopScope, node: torch.fx.Node) -> Value:
+    return fill(scope, node, 0)
+
+
+@rule(aten.ones.default, aten.ones_like.default, aten.new_ones.default)
+def _ones(scope: LoopScope, node: torch.fx.Node) -> Value:
+    return fill(scope, node, 1)
+
+
+@rule(prims.iota.default)
+def _iota(scope: LoopScope, node: torch.fx.Node) -> Value:
+    start, step = scope.expr(node.kwargs["start"]), scope.expr(node.kwargs["step"])
+    return _progression(scope, node, start, step)
+
+
+@rule(aten.arange.start_step)
+def _arange(scope: LoopScope, node: torch.fx.Node) -> Value:
+    given: Sequence[Any] = [*node.args, 1][:3]
+    start, _, step = scope.exprs(given)
+    return _progression(scope, node, start, step)
+
+
+def _progression(
+    scope: LoopScope, node: torch.fx.Node, start: Expr, step: Expr
+) -> TensorValue:
+    """Append a nest of ``start + i * step``."""
+    result = scope.allocate(node.name, node.meta["val"])
+    builder = NestBuilder(result.size)
+    (position,) = builder.point
+    if isinstance(start, float) or isinstance(step, float):
+        dtype = result.dtype if result.dtype.itemsize >= 4 else DType.F32
+        at = builder.index_value(position, dtype)
+        scaled = builder.apply(Op.MUL, at, number_operand(builder, step, dtype))
+        value = builder.apply(Op.ADD, number_operand(builder, start, dtype), scaled)
+    else:
+        value = builder.index_value(add(start, mul(position, step)), result.dtype)
+    builder.store(result, builder.point, value)
+    scope.add_nest(builder, node.name)
+    return result

@@ -1,0 +1,52 @@
+"""Decomposition of single operators, where they have no rule."""
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch._decomp import core_aten_decompositions, decomposition_table
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils import _pytree as pytree
+
+from wrapperir.frontend.lowering.rules import NotLoweredError
+
+
+@lru_cache(maxsize=1)
+def table() -> Mapping[Any, Callable[..., Any]]:
+    """Return the decompositions that graphs are made with."""
+    return dict(core_aten_decompositions())
+
+
+def decomposed(node: torch.fx.Node) -> torch.fx.Graph:
+    """Return the graph of smaller operators that compute what a node does.
+
+    Its placeholders are the nodes among the arguments, in the order of
+    ``node.all_input_nodes``; its one output has the form of the node's value.
+
+    Raises:
+        NotLoweredError: there is no decomposition.
+    """
+    target: Any = node.target
+    function = table().get(target) or decomposition_table.get(target)
+    if function is None:
+        raise NotLoweredError("no decomposition")
+    given = node.all_input_nodes
+
+    def run(*values: Any) -> Any:
+        replaced = dict(zip(given, values, strict=True))
+
+        def replace(argument: Any) -> Any:
+            return replaced[argument] if isinstance(argument, torch.fx.Node) else argument
+
+        args, kwargs = pytree.tree_map(replace, (node.args, node.kwargs))
+        return function(*args, **kwargs)
+
+    examples = [each.meta["val"] for each in given]
+    try:
+        traced: torch.fx.GraphModule = make_fx(run, decomposition_table=dict(table()))(
+            *examples
+        )
+    except Exception as error:  # whatever a decomposition raises
+        raise NotLoweredError(f"its decomposition failed: {error}") from error
+    return traced.graph

@@ -1,0 +1,154 @@
+"""Lowering of the nodes of a graph, in order, to nests and calls."""
+
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from attrs import frozen
+from torch._ops import OpOverload
+
+from wrapperir.frontend.aten.values import SCALARS, is_symbolic
+from wrapperir.frontend.lowering.decompositions import decomposed
+from wrapperir.frontend.lowering.operators import RULES
+from wrapperir.frontend.lowering.rules import NotLoweredError
+from wrapperir.frontend.lowering.scope import LoopScope
+from wrapperir.frontend.lowering.values import TensorValue
+from wrapperir.lowering.kernel import SizeSymbols
+from wrapperir.lowering.loops import LoopGraph
+
+
+@frozen(kw_only=True)
+class LoweredGraph:
+    """A graph as loops.
+
+    ``called`` has the node of each :class:`~wrapperir.lowering.loops.ExternCall`, by its
+    name.  ``outputs`` are the graph's output arguments, with the name of the entry of
+    ``loops.outputs`` in place of each tensor.
+    """
+
+    loops: LoopGraph
+    called: Mapping[str, torch.fx.Node]
+
+
+def lower_graph(graph: torch.fx.Graph, symbols: SizeSymbols) -> LoweredGraph:
+    """Return the loop nests and calls of a functional ATen graph.
+
+    Buffers of inputs and held tensors have the names of their nodes.  Each node has its
+    example value as ``meta["val"]``.  An output of ``loops`` has the name of its node.
+    """
+    scope = LoopScope(symbols)
+    kept: dict[str, Any] = {}
+    for node in graph.nodes:
+        scope.begin(node)
+        if node.op == "placeholder" or node.op == "get_attr":
+            _add_input(scope, node)
+        elif node.op == "output":
+            kept = _outputs(scope, node)
+        else:
+            lower_node(scope, node)
+        scope.end()
+    loops = LoopGraph(
+        buffers=scope.buffers,
+        inputs=tuple(scope.inputs),
+        items=tuple(scope.items),
+        outputs=tuple(kept.items()),
+    )
+    return LoweredGraph(loops=loops, called=scope.called)
+
+
+def _add_input(scope: LoopScope, node: torch.fx.Node) -> None:
+    example = node.meta.get("val")
+    if isinstance(example, torch.Tensor):
+        scope.values[node] = scope.add_input(node.name, example)
+    elif isinstance(example, SCALARS):
+        scope.values[node] = scope.expr(example)
+    else:
+        scope.values[node] = None
+
+
+def _outputs(scope: LoopScope, node: torch.fx.Node) -> dict[str, Any]:
+    """Return the views that are kept: results, and inputs that are written."""
+    kept: dict[str, Any] = {}
+    for given in node.all_input_nodes:
+        value = scope.values[given]
+        if isinstance(value, TensorValue):
+            kept[given.name] = scope.laid_out(value, given.meta["val"], given.name)
+    return kept
+
+
+def lower_node(scope: LoopScope, node: torch.fx.Node) -> None:
+    """Append the items of a node and note its value.
+
+    An operator without a rule is decomposed, if PyTorch can; the others are called.
+    """
+    target: Any = node.target
+    if target is operator.getitem:
+        several, position = scope.values[node.args[0]], node.args[1]  # type: ignore[index]
+        assert isinstance(several, tuple)
+        assert isinstance(position, int)
+        scope.values[node] = several[position]
+        return
+    example = node.meta.get("val")
+    if isinstance(example, SCALARS) and not _defines_symbol(scope, node):
+        scope.values[node] = scope.expr(example)
+        return
+    found = RULES.get(target)
+    items, buffers = len(scope.items), set(scope.buffers)
+    try:
+        if found is None:
+            raise NotLoweredError("no rule")
+        scope.values[node] = found(scope, node)
+        return
+    except NotLoweredError:
+        _undo(scope, items, buffers)
+    try:
+        lower_decomposed(scope, node)
+        return
+    except NotLoweredError:
+        _undo(scope, items, buffers)
+    scope.values[node] = scope.call(node)
+
+
+def _undo(scope: LoopScope, items: int, buffers: set[str]) -> None:
+    """Drop what a rule appended before it gave up."""
+    del scope.items[items:]
+    for name in scope.buffers.keys() - buffers:
+        del scope.buffers[name]
+
+
+def _defines_symbol(scope: LoopScope, node: torch.fx.Node) -> bool:
+    return is_symbolic(node.meta["val"]) and "Tensor" in str(
+        getattr(getattr(node.target, "_schema", None), "arguments", "")
+    )
+
+
+def lower_decomposed(scope: LoopScope, node: torch.fx.Node) -> None:
+    """Lower a node as the smaller operators that PyTorch decomposes it to.
+
+    Raises:
+        NotLoweredError: PyTorch has no decomposition of it.
+    """
+    if not isinstance(node.target, OpOverload):  # pyright: ignore
+        raise NotLoweredError("not an operator")
+    graph = decomposed(node)
+    inputs = iter(_tensor_nodes(node))
+    for part in graph.nodes:
+        scope.begin(part)
+        if part.op == "placeholder":
+            scope.values[part] = scope.values[next(inputs)]
+        elif part.op == "output":
+            scope.values[node] = _results(scope, part.args[0])
+        else:
+            if part.target is node.target:
+                raise NotLoweredError("it is its own decomposition")
+            lower_node(scope, part)
+        scope.end()
+
+
+def _tensor_nodes(node: torch.fx.Node) -> Sequence[torch.fx.Node]:
+    return node.all_input_nodes
+
+
+def _results(scope: LoopScope, results: Any) -> Any:
+    return scope.value(results)

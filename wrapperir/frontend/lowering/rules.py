@@ -1,0 +1,33 @@
+"""Rules: how operators of the graph become loop nests."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from wrapperir.frontend.lowering.values import Value
+
+if TYPE_CHECKING:
+    import torch
+
+    from wrapperir.frontend.lowering.scope import LoopScope
+
+Rule: TypeAlias = "Callable[[LoopScope, torch.fx.Node], Value]"
+"""Appends the nests of a node, and returns its value."""
+
+RULES: dict[Any, Rule] = {}
+"""Rules by operator overload."""
+
+
+class NotLoweredError(Exception):
+    """A node has no loops: it is decomposed or called."""
+
+
+def rule(*operators: object) -> Callable[[Rule], Rule]:
+    """Register a rule for operator overloads."""
+
+    def register(function: Rule) -> Rule:
+        for operator in operators:
+            assert operator not in RULES, operator
+            RULES[operator] = function
+        return function
+
+    return register

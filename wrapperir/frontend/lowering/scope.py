@@ -1,0 +1,301 @@
+"""The state of a graph while its nodes become loop nests."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from attrs import define, evolve, field
+from torch._prims_common import is_non_overlapping_and_dense_or_false
+from torch.utils import _pytree as pytree
+
+from wrapperir.frontend.aten.scope import take
+from wrapperir.frontend.aten.values import (
+    expr_of,
+    is_symbolic,
+    lower_device,
+    lower_dtype,
+    lower_extent,
+    lower_type,
+)
+from wrapperir.frontend.lowering.nest_builder import NestBuilder
+from wrapperir.frontend.lowering.rules import NotLoweredError
+from wrapperir.frontend.lowering.values import TensorValue, Value, dimension, dimensions
+from wrapperir.frontend.provenance import node_provenance
+from wrapperir.ir import (
+    DType,
+    Expr,
+    Provenance,
+    TensorType,
+    add,
+    contiguous_stride,
+    mul,
+    symbols_in,
+)
+from wrapperir.lowering.indexing import IndexRanges
+from wrapperir.lowering.kernel import SizeSymbols, symbol_intervals
+from wrapperir.lowering.loops import BufferView, ExternCall, Item
+from wrapperir.symbolic import lower_sympy
+
+
+@define(eq=False)
+class LoopScope:
+    """Buffers, items and values so far.
+
+    ``called`` has the node of each extern call, by the call's name.
+    """
+
+    symbols: SizeSymbols
+    buffers: dict[str, TensorType] = field(factory=dict[str, TensorType])
+    inputs: list[str] = field(factory=list[str])
+    items: list[Item] = field(factory=list[Item])
+    values: dict[torch.fx.Node, Value] = field(factory=dict[torch.fx.Node, Value])
+    called: dict[str, torch.fx.Node] = field(factory=dict[str, torch.fx.Node])
+    _names: set[str] = field(factory=set[str], init=False)
+    _origin: list[torch.fx.Node] = field(factory=list[torch.fx.Node], init=False)
+
+    def new_name(self, name: str) -> str:
+        """Return a name that no buffer or item has."""
+        return take(self._names, name)
+
+    # Arguments of nodes.
+
+    def value(self, argument: Any) -> Value:
+        """Return the value of an argument: a node, a number, a list of those."""
+        if isinstance(argument, torch.fx.Node):
+            return self.values[argument]
+        if isinstance(argument, list | tuple):
+            items: list[Any] = list(argument)  # pyright: ignore[reportUnknownArgumentType]
+            return tuple(self.value(item) for item in items)
+        return None if argument is None else self.expr(argument)
+
+    def tensor(self, argument: Any) -> TensorValue:
+        """Return the tensor that an argument is.
+
+        Raises:
+            NotLoweredError: it is not a tensor that loops can read.
+        """
+        value = self.values.get(argument) if isinstance(argument, torch.fx.Node) else None
+        if not isinstance(value, TensorValue):
+            raise NotLoweredError("an argument is not a tensor of elements")
+        return value
+
+    def expr(self, argument: Any) -> Expr:
+        """Return the expression of a plain or symbolic number.
+
+        Raises:
+            NotLoweredError: it is not a number.
+        """
+        if isinstance(argument, torch.fx.Node):
+            value = self.values[argument]
+            if isinstance(value, TensorValue | tuple) or value is None:
+                raise NotLoweredError("an argument is not a number")
+            return value
+        if is_symbolic(argument):
+            return lower_sympy(expr_of(argument))
+        if isinstance(argument, bool | int | float):
+            return argument
+        raise NotLoweredError(f"an argument is a {type(argument).__name__}")
+
+    def exprs(self, arguments: Any) -> tuple[Expr, ...]:
+        """Return the expressions of several numbers."""
+        return tuple(self.expr(argument) for argument in arguments)
+
+    # Results of nodes.
+
+    def add_input(self, name: str, example: torch.Tensor) -> TensorValue:
+        """Add a buffer that an input or a held tensor is a view of; return the tensor.
+
+        Loops write through it what the graph writes to the input.
+        """
+        type = lower_type(example)
+        assert isinstance(type, TensorType)
+        self.inputs.append(name)
+        return self.add_buffer(name, type)
+
+    def allocate(self, name: str, example: torch.Tensor) -> TensorValue:
+        """Add a buffer for a tensor, laid out as the example is if that is dense."""
+        dtype = self.element_type(example.dtype)
+        size = tuple(map(lower_extent, example.shape))
+        stride = tuple(map(lower_extent, example.stride()))
+        if not is_dense(example):
+            stride = contiguous_stride(size)
+        type = TensorType(
+            dtype=dtype, size=size, stride=stride, device=lower_device(example.device)
+        )
+        return self.add_buffer(self.new_name(name), type)
+
+    def workspace(
+        self, size: Sequence[Expr], dtype: DType, like: TensorValue
+    ) -> TensorValue:
+        """Add a dense buffer on the device of another tensor."""
+        shape = tuple(size)
+        device = self.buffers[like.buffer].device
+        type = TensorType(
+            dtype=dtype, size=shape, stride=contiguous_stride(shape), device=device
+        )
+        return self.add_buffer(self.new_name("work"), type)
+
+    def add_buffer(self, name: str, type: TensorType) -> TensorValue:
+        """Add a buffer of a type, and return all of it."""
+        self._names.add(name)
+        self.buffers[name] = type
+        count = len(type.size)
+        return TensorValue(
+            buffer=name, dtype=type.dtype, size=type.size, index=dimensions(count)
+        )
+
+    def element_type(self, dtype: torch.dtype) -> DType:
+        """Return the dtype.
+
+        Raises:
+            NotLoweredError: loops have no such elements.
+        """
+        found = lower_dtype(dtype)
+        if found not in LOOP_DTYPES:
+            raise NotLoweredError(f"loops have no {dtype}")
+        return found
+
+    def add_nest(self, builder: NestBuilder, name: str) -> None:
+        """Append the nest of a builder, with the provenance of the node at hand."""
+        self.items.append(builder.finish(self.new_name(f"{name}_loop"), *self.provenance()))
+
+    def provenance(self) -> tuple[Provenance, ...]:
+        """Return that of the node at hand, of the graph that was given."""
+        return tuple(node_provenance(node) for node in self._origin[:1])
+
+    def begin(self, node: torch.fx.Node) -> None:
+        """Note that a node is lowered from now on."""
+        self._origin.append(node)
+
+    def end(self) -> None:
+        """Note that the node of the last :meth:`begin` has been lowered."""
+        self._origin.pop()
+
+    # Layouts.
+
+    def ranges(self, size: Sequence[Expr]) -> IndexRanges:
+        """Return the ranges of ``d0``, ``d1`` … and the size symbols."""
+        extents = {dimension(number).name: extent for number, extent in enumerate(size)}
+        return IndexRanges(extents, symbol_intervals(self.symbols))
+
+    def strided(self, tensor: TensorValue) -> BufferView | None:
+        """Return a tensor as a strided view of its buffer, if it is one."""
+        type = self.buffers[tensor.buffer]
+        names = [dimension(number).name for number in range(len(tensor.size))]
+        ranges = self.ranges(tensor.size)
+        place: Expr = type.offset
+        for part, step in zip(tensor.index, type.stride, strict=True):
+            place = add(place, mul(part, step))
+        terms = ranges.linear_terms(ranges.simplify(place), names)
+        if not set(names).isdisjoint(symbols_in(terms.rest)):
+            return None
+        stride = tuple(terms.coefficients.get(name, 0) for name in names)
+        offset = ranges.simplify(terms.rest)
+        if any(isinstance(each, float) for each in (*stride, offset)):
+            return None
+        return BufferView(
+            buffer=tensor.buffer,
+            type=evolve(
+                type, dtype=tensor.dtype, size=tensor.size, stride=stride, offset=offset
+            ),
+        )
+
+    def laid_out(self, tensor: TensorValue, example: torch.Tensor, name: str) -> BufferView:
+        """Return a tensor with the strides of the example, copied if it has others.
+
+        Strides of dimensions of one element, and of empty tensors, do not count.
+        """
+        found = self.strided(tensor)
+        wanted = tuple(map(lower_extent, example.stride()))
+        if found is not None:
+            agree = [
+                extent in (0, 1) or step == want
+                for extent, step, want in zip(
+                    tensor.size, found.type.stride, wanted, strict=True
+                )
+            ]
+            if all(agree) or 0 in tensor.size:
+                return evolve(found, type=evolve(found.type, stride=wanted))
+        copied = self.allocate(name, example)
+        self.copy(tensor, copied, name)
+        result = self.strided(copied)
+        assert result is not None
+        if is_dense(example):
+            return evolve(result, type=evolve(result.type, stride=wanted))
+        return result
+
+    def copy(self, source: TensorValue, target: TensorValue, name: str) -> None:
+        """Append a nest that copies a tensor to another of its size."""
+        builder = NestBuilder(target.size)
+        builder.store(target, builder.point, builder.load(source, builder.point))
+        self.add_nest(builder, name)
+
+    # Calls.
+
+    def call(self, node: torch.fx.Node, written: Sequence[TensorValue] = ()) -> Value:
+        """Append a call of the node's operator; return what it returns.
+
+        ``written`` are tensors whose buffers the call writes.
+        """
+        name = self.new_name(node.name)
+        arguments: list[tuple[str, BufferView]] = []
+        for each in node.all_input_nodes:
+            arguments += self._given(each)
+        results: list[str] = []
+
+        def lower_result(example: Any) -> Value:
+            if isinstance(example, list | tuple):
+                items: list[Any] = list(example)  # pyright: ignore[reportUnknownArgumentType]
+                return tuple(lower_result(item) for item in items)
+            if example is None:
+                return None
+            if not isinstance(example, torch.Tensor):
+                return self.expr(example)
+            type = TensorType(
+                dtype=lower_dtype(example.dtype),
+                size=tuple(map(lower_extent, example.shape)),
+                stride=tuple(map(lower_extent, example.stride())),
+                offset=0,
+                device=lower_device(example.device),
+            )
+            suffix = (
+                f"_{len(results)}" if isinstance(node.meta["val"], list | tuple) else ""
+            )
+            results.append(self.new_name(f"{name}{suffix}_result"))
+            return self.add_buffer(results[-1], type)
+
+        value = lower_result(node.meta.get("val"))
+        self.items.append(
+            ExternCall(
+                name=name,
+                arguments=tuple(arguments),
+                writes=(*results, *(each.buffer for each in written)),
+            )
+        )
+        self.called[name] = node
+        return value
+
+    def _given(self, node: torch.fx.Node) -> list[tuple[str, BufferView]]:
+        """Return the tensors of an argument, as views that an operator can be given."""
+        found: list[tuple[str, BufferView]] = []
+        values = pytree.tree_leaves(self.values[node])
+        examples = pytree.tree_leaves(node.meta.get("val"))
+        for value, example in zip(values, examples, strict=True):
+            if isinstance(value, TensorValue):
+                found.append((node.name, self.laid_out(value, example, node.name)))
+        return found
+
+
+LOOP_DTYPES = frozenset(
+    {
+        *(DType.F64, DType.F32, DType.F16, DType.BF16, DType.BOOL),
+        *(DType.I64, DType.I32, DType.I16, DType.I8, DType.U8),
+        *(DType.U16, DType.U32, DType.U64),
+    }
+)
+
+
+def is_dense(example: torch.Tensor) -> bool:
+    """Say whether the elements of a tensor fill its memory, each at its own place."""
+    dense: bool = is_non_overlapping_and_dense_or_false(example)
+    return dense
