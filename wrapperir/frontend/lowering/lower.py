@@ -1,0 +1,100 @@
+"""From an ATen graph to a program, without Inductor."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from attrs import evolve, frozen
+
+from wrapperir import ir as wir
+from wrapperir.frontend import Lowered
+from wrapperir.frontend.aten.graph import finished_program, lower_given, lower_nodes
+from wrapperir.frontend.aten.scope import GraphScope, Shared
+from wrapperir.frontend.lowering.graph import lower_graph
+from wrapperir.frontend.lowering.program import ProgramBuilder, output_values
+from wrapperir.lowering.kernel import SizeSymbol
+from wrapperir.lowering.loops import LoopGraph
+from wrapperir.lowering.schedule import (
+    Rounding,
+    Schedule,
+    SchedulingOptions,
+    plan_kernels,
+)
+from wrapperir.passes import insert_frees
+
+
+@frozen(kw_only=True)
+class Lowering:
+    """The stages of a graph: loop nests, kernels in order, program."""
+
+    loops: LoopGraph
+    schedule: Schedule
+    lowered: Lowered
+
+
+def lower_to_program(
+    module: torch.fx.GraphModule, rounding: Rounding = Rounding.FUSED
+) -> Lowering:
+    """Return the program of a functional ATen graph, with the stages before it.
+
+    Each node has its example value as ``meta["val"]``, as AOTAutograd leaves it.
+
+    Raises:
+        DiagnosticError: WIR600 to WIR605, what neither loops nor lines express.
+    """
+    graph = module.graph
+    ranges = value_ranges(graph)
+    scope = GraphScope(Shared(ranges), module)
+    given = graph.find_nodes(op="placeholder")
+    held = graph.find_nodes(op="get_attr")
+    lower_given(scope, given)
+    lower_nodes(scope, held)
+    symbols = size_symbols(ranges)
+    lowered = lower_graph(graph, symbols)
+    options = SchedulingOptions(symbols=symbols, rounding=rounding)
+    schedule = plan_kernels(lowered.loops, options)
+    builder = ProgramBuilder(scope, lowered, schedule)
+    for node in (*given, *held):
+        value = scope.values.get(node)
+        if isinstance(value, wir.BufferRef):
+            builder.names[node.name] = value.name
+    builder.append_items()
+    output = graph.output_node()
+    results: Any = output.args[0]
+    outputs = output_values(builder, results)
+    program = evolve(
+        finished_program(scope, outputs), definitions=tuple(builder.definitions.values())
+    )
+    return Lowering(
+        loops=lowered.loops,
+        schedule=schedule,
+        lowered=Lowered(insert_frees(program), scope.shared.tensors),
+    )
+
+
+def value_ranges(graph: torch.fx.Graph) -> Mapping[Any, Any]:
+    """Return torch's ranges of the size symbols of a graph, by sympy symbol."""
+    for node in graph.nodes:
+        leaves = torch.utils._pytree.tree_leaves(node.meta.get("val"))
+        for leaf in leaves:
+            sizes = (
+                [*leaf.shape, *leaf.stride()] if isinstance(leaf, torch.Tensor) else [leaf]
+            )
+            for size in sizes:
+                if isinstance(size, torch.SymInt):
+                    found: Mapping[Any, Any] = size.node.shape_env.var_to_range
+                    return found
+    return {}
+
+
+def size_symbols(ranges: Mapping[Any, Any]) -> dict[str, SizeSymbol]:
+    """Return what scheduling knows of size symbols."""
+    found: dict[str, SizeSymbol] = {}
+    for symbol, bounds in ranges.items():
+        if not symbol.is_integer:
+            found[symbol.name] = SizeSymbol(dtype=wir.DType.F64)
+            continue
+        low = int(bounds.lower) if bounds.lower.is_Integer else 0
+        high = int(bounds.upper) if bounds.upper.is_Integer else None
+        found[symbol.name] = SizeSymbol(low=max(low, 0), high=high)
+    return found

@@ -1,0 +1,227 @@
+"""Programs of graphs that were lowered here: kernels, their calls, operator calls."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from attrs import define, evolve, field
+from torch.utils import _pytree as pytree
+
+from wrapperir import ir as wir
+from wrapperir.diagnostics import DiagnosticError
+from wrapperir.frontend.aten.arguments import append_view
+from wrapperir.frontend.aten.graph import lower_nodes
+from wrapperir.frontend.aten.scope import Elements, GraphScope
+from wrapperir.frontend.lowering.graph import LoweredGraph
+from wrapperir.lowering.kernel import KernelLaunch
+from wrapperir.lowering.loops import BufferView, ExternCall
+from wrapperir.lowering.renderer import LoopKernel, Renderer
+from wrapperir.lowering.schedule import Schedule
+from wrapperir.plugin import plugin_manager
+
+
+@define(eq=False)
+class ProgramBuilder:
+    """Appends the lines of a schedule to a scope that has the inputs.
+
+    ``names`` has the value in the program for each buffer that exists so far.
+    """
+
+    scope: GraphScope
+    lowered: LoweredGraph
+    schedule: Schedule
+    names: dict[str, str] = field(factory=dict[str, str])
+    definitions: dict[str, wir.KernelDefinitionLine] = field(
+        factory=dict[str, wir.KernelDefinitionLine], init=False
+    )
+    _views: dict[BufferView, str] = field(factory=dict[BufferView, str], init=False)
+
+    def append_items(self) -> None:
+        """Append the lines of all items, in order.
+
+        Raises:
+            DiagnosticError: an operator call cannot be expressed.
+        """
+        for item in self.schedule.items:
+            if isinstance(item, KernelLaunch):
+                self._launch(item)
+            else:
+                self._call(item)
+
+    def view(self, view: BufferView, name: str) -> str:
+        """Return the name of a value that is a view of a buffer."""
+        source = self.names[view.buffer]
+        type = self._resolved(view.type)
+        if type == self.scope.types[source]:
+            return source
+        found = self._views.get(view)
+        if found is None:
+            provenance = wir.Provenance(nodes=(name,))
+            found = append_view(self.scope, name, source, type, provenance)
+            self._views[view] = found
+        return found
+
+    def _resolved(self, type: wir.TensorType) -> wir.TensorType:
+        """Return a type with the names that symbols have in the program."""
+        resolve = self.scope.resolve
+        return evolve(
+            type,
+            size=tuple(map(resolve, type.size)),
+            stride=tuple(map(resolve, type.stride)),
+            offset=resolve(type.offset),
+        )
+
+    def _launch(self, launch: KernelLaunch) -> None:
+        kernel = launch.kernel
+        provenance = _joined(launch.provenance)
+        if kernel.name not in self.definitions:
+            self.definitions[kernel.name] = renderer_of(kernel).render_kernel(kernel)
+        device = wir.CPU
+        for parameter, buffer in zip(kernel.buffers, launch.buffers, strict=True):
+            device = parameter.type.device
+            if buffer in self.names:
+                if parameter.access.writes:
+                    self.scope.write(self.names[buffer])
+                continue
+            self._allocate(buffer)
+        arguments: list[wir.KernelArgument] = [
+            wir.BufferRef(self.names[buffer]) for buffer in launch.buffers
+        ]
+        arguments += [self.scope.resolve(wir.Symbol(name)) for name in launch.symbols]
+        fault = None
+        if kernel.fault is not None:
+            fault = self._new_buffer(
+                "fault", kernel.fault.type, provenance, wir.ZeroMode.ZERO_ON_CALL
+            )
+            arguments.append(wir.BufferRef(fault))
+        self.scope.lines.append(
+            wir.KernelCallLine(
+                kernel=kernel.name,
+                arguments=tuple(arguments),
+                device=device,
+                provenance=provenance,
+            )
+        )
+        if fault is not None:
+            self._assert_no_fault(fault, launch.messages, provenance)
+
+    def _allocate(self, buffer: str) -> None:
+        type = self._resolved(self.schedule.buffers[buffer])
+        self.names[buffer] = self._new_buffer(buffer, type, wir.Provenance(), None)
+
+    def _new_buffer(
+        self,
+        name: str,
+        type: wir.TensorType,
+        provenance: wir.Provenance,
+        mode: wir.ZeroMode | None,
+    ) -> str:
+        result = self.scope.new_name(name)
+        self.scope.declare_root(result, type)
+        self.scope.laid_out.add(result)
+        self.scope.lines.append(
+            wir.AllocateLine(
+                result=result, type=type, workspace=mode, provenance=provenance
+            )
+        )
+        return result
+
+    def _assert_no_fault(
+        self, fault: str, messages: tuple[str, ...], provenance: wir.Provenance
+    ) -> None:
+        """Append lines that raise the error of the check that failed."""
+        symbol = self.scope.new_name(f"{fault}_code")
+        self.scope.lines.append(
+            wir.SymbolDefinitionLine(
+                symbol=symbol, source=wir.ItemOf(fault), provenance=provenance
+            )
+        )
+        for number, message in enumerate(messages, start=1):
+            self.scope.lines.append(
+                wir.AssertScalarLine(
+                    condition=wir.compare(wir.ExprOp.NE, wir.Symbol(symbol), number),
+                    message=message,
+                    provenance=provenance,
+                )
+            )
+
+    def _call(self, call: ExternCall) -> None:
+        node = self.lowered.called[call.name]
+        given = iter(call.arguments)
+        scope = self.scope
+        for source in node.all_input_nodes:
+            leaves, spec = pytree.tree_flatten(source.meta.get("val"))
+            if not any(isinstance(leaf, torch.Tensor) for leaf in leaves):
+                self._give_numbers(source)
+                continue
+            values: list[Any] = []
+            for leaf in leaves:
+                if isinstance(leaf, torch.Tensor):
+                    _, view = next(given)
+                    values.append(wir.BufferRef(self.view(view, source.name)))
+                else:
+                    values.append(None if leaf is None else scope.lower_scalar(leaf))
+            value: Any = pytree.tree_unflatten(values, spec)
+            scope.values[source] = tuple(value) if isinstance(value, list) else value
+        reported = len(scope.shared.diagnostics)
+        lower_nodes(scope, [node])
+        if len(scope.shared.diagnostics) > reported:
+            raise DiagnosticError(*scope.shared.diagnostics[reported:])
+        results = iter(call.writes)
+        value = scope.values.get(node)
+        examples: Any = node.meta.get("val")
+        if isinstance(value, Elements | tuple):
+            for number, example in enumerate(examples):
+                if isinstance(example, torch.Tensor):
+                    self._name_result(next(results), value[number])
+        elif isinstance(examples, torch.Tensor):
+            self._name_result(next(results), value)
+
+    def _give_numbers(self, node: torch.fx.Node) -> None:
+        """Give a call the value of a node that is a number, or nothing."""
+        if node not in self.scope.values:
+            example = node.meta.get("val")
+            number = None if example is None else self.scope.lower_scalar(example)
+            self.scope.values[node] = number
+
+    def _name_result(self, buffer: str, value: Any) -> None:
+        assert isinstance(value, wir.BufferRef)
+        self.names[buffer] = value.name
+
+
+def renderer_of(kernel: LoopKernel) -> Renderer:
+    """Return the renderer of a kernel: the first for its device that does not refuse."""
+    (kind,) = {buffer.type.device.kind for buffer in kernel.buffers}
+    for renderer in plugin_manager().renderers(kind):
+        if renderer.refusal(kernel.nest) is None:
+            return renderer
+    raise AssertionError(f"no renderer of {kernel.name}")
+
+
+def _joined(provenance: Iterable[wir.Provenance]) -> wir.Provenance:
+    """Return one provenance for a kernel of several nodes."""
+    parts = list(provenance)
+    if not parts:
+        return wir.Provenance()
+    nodes = tuple(dict.fromkeys(node for part in parts for node in part.nodes))
+    return evolve(parts[0], nodes=nodes)
+
+
+def output_values(
+    builder: ProgramBuilder, results: Iterable[Any]
+) -> tuple[wir.Argument, ...]:
+    """Return the outputs of a program for the arguments of a graph's output node."""
+    outputs: dict[str, BufferView] = dict(builder.schedule.outputs)
+    values: list[wir.Argument] = []
+    for result in results:
+        if not isinstance(result, torch.fx.Node):
+            values.append(None if result is None else builder.scope.lower_scalar(result))
+        elif result.name in outputs:
+            values.append(wir.BufferRef(builder.view(outputs[result.name], result.name)))
+        else:
+            example = result.meta.get("val")
+            known: Mapping[torch.fx.Node, Any] = builder.scope.values
+            values.append(
+                known[result] if result in known else builder.scope.lower_scalar(example)
+            )
+    return tuple(values)
