@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Any
 
 import torch
-from torch._decomp import core_aten_decompositions, decomposition_table
+from torch import _decomp
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
@@ -15,7 +15,7 @@ from wrapperir.frontend.lowering.rules import NotLoweredError
 @lru_cache(maxsize=1)
 def table() -> Mapping[Any, Callable[..., Any]]:
     """Return the decompositions that graphs are made with."""
-    return dict(core_aten_decompositions())
+    return dict(_decomp.core_aten_decompositions())
 
 
 def decomposed(node: torch.fx.Node) -> torch.fx.Graph:
@@ -28,7 +28,8 @@ def decomposed(node: torch.fx.Node) -> torch.fx.Graph:
         NotLoweredError: there is no decomposition.
     """
     target: Any = node.target
-    function = table().get(target) or decomposition_table.get(target)
+    everything: Any = _decomp.decomposition_table
+    function: Callable[..., Any] | None = table().get(target) or everything.get(target)
     if function is None:
         raise NotLoweredError("no decomposition")
     given = node.all_input_nodes

@@ -1,7 +1,7 @@
 """Lowering of the nodes of a graph, in order, to nests and calls."""
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -129,26 +129,18 @@ def lower_decomposed(scope: LoopScope, node: torch.fx.Node) -> None:
     Raises:
         NotLoweredError: PyTorch has no decomposition of it.
     """
-    if not isinstance(node.target, OpOverload):  # pyright: ignore
+    if not isinstance(node.target, OpOverload):
         raise NotLoweredError("not an operator")
     graph = decomposed(node)
-    inputs = iter(_tensor_nodes(node))
+    inputs = iter(node.all_input_nodes)
     for part in graph.nodes:
         scope.begin(part)
         if part.op == "placeholder":
             scope.values[part] = scope.values[next(inputs)]
         elif part.op == "output":
-            scope.values[node] = _results(scope, part.args[0])
+            scope.values[node] = scope.value(part.args[0])
         else:
             if part.target is node.target:
                 raise NotLoweredError("it is its own decomposition")
             lower_node(scope, part)
         scope.end()
-
-
-def _tensor_nodes(node: torch.fx.Node) -> Sequence[torch.fx.Node]:
-    return node.all_input_nodes
-
-
-def _results(scope: LoopScope, results: Any) -> Any:
-    return scope.value(results)

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from attrs import evolve, frozen
+from torch.utils import _pytree as pytree
 
 from wrapperir import ir as wir
 from wrapperir.frontend import Lowered
@@ -75,7 +76,7 @@ def lower_to_program(
 def value_ranges(graph: torch.fx.Graph) -> Mapping[Any, Any]:
     """Return torch's ranges of the size symbols of a graph, by sympy symbol."""
     for node in graph.nodes:
-        leaves = torch.utils._pytree.tree_leaves(node.meta.get("val"))
+        leaves = pytree.tree_leaves(node.meta.get("val"))
         for leaf in leaves:
             sizes = (
                 [*leaf.shape, *leaf.stride()] if isinstance(leaf, torch.Tensor) else [leaf]

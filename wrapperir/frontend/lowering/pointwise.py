@@ -5,8 +5,8 @@ from typing import Any, TypeAlias
 
 import torch
 from attrs import frozen
+from torch import _prims_common
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as KIND
-from torch._prims_common import elementwise_dtypes
 
 from wrapperir.frontend.lowering.nest_builder import NestBuilder
 from wrapperir.frontend.lowering.rules import RULES, NotLoweredError, rule
@@ -121,7 +121,8 @@ def compute_dtype(operands: Sequence[Any], kind: KIND) -> torch.dtype:
         operand.meta["val"] if isinstance(operand, torch.fx.Node) else operand
         for operand in operands
     ]
-    dtype, _ = elementwise_dtypes(*examples, type_promotion_kind=kind)
+    promote: Any = _prims_common.elementwise_dtypes
+    dtype: torch.dtype = promote(*examples, type_promotion_kind=kind)[0]
     return dtype
 
 
@@ -384,6 +385,12 @@ def _convert(scope: LoopScope, node: torch.fx.Node) -> Value:
 def _clone(scope: LoopScope, node: torch.fx.Node) -> Value:
     source = scope.tensor(node.args[0])
     return build_elements(scope, node, node.args[:1], [source.dtype], lambda _, x: x[0])
+
+
+@rule(aten.copy.default)
+def _copied(scope: LoopScope, node: torch.fx.Node) -> Value:
+    source = scope.tensor(node.args[1])
+    return build_elements(scope, node, node.args[1:2], [source.dtype], lambda _, x: x[0])
 
 
 def _checked_division(

@@ -1,6 +1,6 @@
 """Programs of graphs that were lowered here: kernels, their calls, operator calls."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -11,7 +11,7 @@ from wrapperir import ir as wir
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.frontend.aten.arguments import append_view
 from wrapperir.frontend.aten.graph import lower_nodes
-from wrapperir.frontend.aten.scope import Elements, GraphScope
+from wrapperir.frontend.aten.scope import Elements, GraphScope, Poison
 from wrapperir.frontend.lowering.graph import LoweredGraph
 from wrapperir.lowering.kernel import KernelLaunch
 from wrapperir.lowering.loops import BufferView, ExternCall
@@ -152,7 +152,7 @@ class ProgramBuilder:
         for source in node.all_input_nodes:
             leaves, spec = pytree.tree_flatten(source.meta.get("val"))
             if not any(isinstance(leaf, torch.Tensor) for leaf in leaves):
-                self._give_numbers(source)
+                self.number(source)
                 continue
             values: list[Any] = []
             for leaf in leaves:
@@ -177,12 +177,15 @@ class ProgramBuilder:
         elif isinstance(examples, torch.Tensor):
             self._name_result(next(results), value)
 
-    def _give_numbers(self, node: torch.fx.Node) -> None:
-        """Give a call the value of a node that is a number, or nothing."""
+    def number(self, node: torch.fx.Node) -> wir.Argument:
+        """Return the value of a node that is a number, or nothing."""
         if node not in self.scope.values:
             example = node.meta.get("val")
             number = None if example is None else self.scope.lower_scalar(example)
             self.scope.values[node] = number
+        value = self.scope.values[node]
+        assert not isinstance(value, Elements | Poison)
+        return value
 
     def _name_result(self, buffer: str, value: Any) -> None:
         assert isinstance(value, wir.BufferRef)
@@ -219,9 +222,5 @@ def output_values(
         elif result.name in outputs:
             values.append(wir.BufferRef(builder.view(outputs[result.name], result.name)))
         else:
-            example = result.meta.get("val")
-            known: Mapping[torch.fx.Node, Any] = builder.scope.values
-            values.append(
-                known[result] if result in known else builder.scope.lower_scalar(example)
-            )
+            values.append(builder.number(result))
     return tuple(values)

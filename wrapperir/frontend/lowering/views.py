@@ -88,24 +88,24 @@ def _slice(scope: LoopScope, node: torch.fx.Node) -> Value:
     number = normal(dim, len(tensor.size))
     extent = tensor.size[number]
     begin: Expr = 0 if start is None else scope.expr(start)
-    if not isinstance(begin, int) or (begin < 0 and not isinstance(extent, int)):
-        begin = _slice_begin(scope, node, number)
-    elif isinstance(extent, int):
+    if isinstance(begin, int) and isinstance(extent, int):
         begin = min(max(begin + extent if begin < 0 else begin, 0), extent)
+    elif begin != 0:
+        begin = _slice_begin(node, number)
     point = [*dimensions(len(tensor.size))]
     point[number] = add(begin, mul(point[number], scope.expr(step)))
     return tensor.viewed(example_size(node), point)
 
 
-def _slice_begin(scope: LoopScope, node: torch.fx.Node, number: int) -> Expr:
+def _slice_begin(node: torch.fx.Node, number: int) -> Expr:
     """Return the start that the examples show, where sizes or it are symbolic."""
     source: Any = node.args[0]
     given: torch.Tensor = source.meta["val"]
     distance = node.meta["val"].storage_offset() - given.storage_offset()
-    step = given.stride(number)
-    if isinstance(step, int) and step == 0:
+    step = lower_extent(given.stride(number))
+    if step == 0:
         return 0
-    return floordiv(lower_extent(distance), lower_extent(step))
+    return floordiv(lower_extent(distance), step)
 
 
 @rule(aten.select.int)
@@ -296,12 +296,13 @@ def _unfold(scope: LoopScope, node: torch.fx.Node) -> Value:
 def _as_strided(scope: LoopScope, node: torch.fx.Node) -> Value:
     tensor = scope.tensor(node.args[0])
     type = scope.buffers[tensor.buffer]
+    source: Any = node.args[0]
+    example: torch.Tensor = source.meta["val"]
+    if not has_layout(scope, tensor, example):
+        raise NotLoweredError("in eager mode this is other memory")
     steps = scope.exprs(node.args[2])
-    begin = node.args[3] if len(node.args) > 3 else None
-    given: Any = node.args[0]
-    start: Expr = lower_extent(given.meta["val"].storage_offset())
-    if begin is not None:
-        start = scope.expr(begin)
+    begin: Any = node.args[3] if len(node.args) > 3 else None
+    start = scope.expr(example.storage_offset() if begin is None else begin)
     position: Expr = sub(start, type.offset)
     for number, step in enumerate(steps):
         position = add(position, mul(dimension(number), step))
@@ -312,6 +313,19 @@ def _as_strided(scope: LoopScope, node: torch.fx.Node) -> Value:
     ranges = scope.ranges(size)
     index = tuple(ranges.simplify(each) for each in point)
     return TensorValue(buffer=tensor.buffer, dtype=tensor.dtype, size=size, index=index)
+
+
+def has_layout(scope: LoopScope, tensor: TensorValue, example: torch.Tensor) -> bool:
+    """Say whether a tensor is where the example is in its storage."""
+    found = scope.strided(tensor)
+    if found is None or found.type.offset != lower_extent(example.storage_offset()):
+        return False
+    return all(
+        extent == 1 or step == lower_extent(wanted)
+        for extent, step, wanted in zip(
+            tensor.size, found.type.stride, example.stride(), strict=True
+        )
+    )
 
 
 def positions_in(

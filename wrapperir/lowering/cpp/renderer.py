@@ -36,7 +36,8 @@ _HEAD = """\
 namespace loops {"""
 _TAIL = """\
 }  // namespace loops
-#pragma GCC pop_options"""
+#pragma GCC pop_options
+using loops::%s;"""
 
 
 class CppRenderer(Renderer):
@@ -71,7 +72,7 @@ class CppRenderer(Renderer):
         with writer.source.block(head):
             write_nest(writer, kernel.nest, LaneAnalysis(kernel.nest, types).choose())
         text = "\n".join(writer.source.lines)
-        source = "\n".join((_HEAD, *needed_snippets(text), text, _TAIL, ""))
+        source = "\n".join((_HEAD, *needed_snippets(text), text, _TAIL % kernel.name, ""))
         return KernelDefinitionLine(
             name=kernel.name,
             language=Language.CPP,
