@@ -217,7 +217,8 @@ def _outer_reduction(kernel: LoopKernel, tile: Tile) -> list[Launch]:
     if points <= 1024:
         rows, most = _clamp(points // 128, 2, 8), 64
     elif points // 4096 <= 8:
-        rows, most = 16, 32
+        # Few programs: each has more bytes in flight where there are many to read.
+        rows, most = (32, 64) if length >= 1024 else (16, 32)
     else:
         rows = _clamp(_power(points // 4096), 64, 256)
         most = 512 // rows
@@ -228,6 +229,7 @@ def _outer_reduction(kernel: LoopKernel, tile: Tile) -> list[Launch]:
         (rows * 2, most),
         (rows, most * 2),
         (max(rows // 2, 1), most * 2),
+        (32, 128),
         (64, 8),
     ):
         count = min(_power(rows_here), _power(x))
