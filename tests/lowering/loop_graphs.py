@@ -31,6 +31,7 @@ from wrapperir.lowering.loops import (
     Scan,
     Step,
     Store,
+    StoreMode,
 )
 from wrapperir.lowering.scalar_op import ReduceOp, ScalarOp
 
@@ -236,6 +237,51 @@ class Maker:
         body.append(Store(buffer=result.buffer, index=point, value="x"))
         self.add_nest(axes, body, result)
 
+    def gather(self) -> None:
+        """Add a nest that reads rows of a tensor where a computed index says."""
+        source = self.pick()
+        if not source.size or not isinstance(source.size[0], int):
+            return
+        length = self.draw(st.integers(1, 3))
+        size = (length, *source.size[1:])
+        axes = _axes(size)
+        point = _point(axes)
+        place = mod(mul(point[0], 5) + 2, source.size[0])
+        body: list[Step] = [
+            IndexValue(result="at", dtype=DType.I64, expr=place),
+            self.load(source, (Symbol("at"), *point[1:]), "x"),
+        ]
+        result = self.buffer(size)
+        body.append(Store(buffer=result.buffer, index=point, value="x"))
+        self.add_nest(axes, body, result)
+
+    def scatter(self) -> None:
+        """Add a nest of zeros, and one that adds a tensor's rows to two of them."""
+        source = self.pick()
+        if not source.size:
+            return
+        size = (2, *source.size[1:])
+        result = self.buffer(size)
+        zeros = _axes(size)
+        body: list[Step] = [
+            Literal(result="x", dtype=DType.F64, value=0.0),
+            Store(buffer=result.buffer, index=_point(zeros), value="x"),
+        ]
+        self.add_nest(zeros, body, None)
+        axes = _axes(source.size)
+        point = _point(axes)
+        body = [
+            IndexValue(result="at", dtype=DType.I64, expr=mod(point[0], 2)),
+            self.load(source, point, "x"),
+            Store(
+                buffer=result.buffer,
+                index=(Symbol("at"), *point[1:]),
+                value="x",
+                mode=StoreMode.ADD,
+            ),
+        ]
+        self.add_nest(axes, body, result)
+
     def concatenate(self) -> None:
         """Add a nest for each of two parts of a tensor."""
         source = self.pick()
@@ -321,7 +367,7 @@ def loop_graphs(draw: Draw, most: int = 9) -> LoopGraph:
         *[maker.view] * 2,
         *[maker.reduce] * 2,
         *(maker.constant, maker.scan, maker.pad, maker.concatenate, maker.update),
-        maker.call,
+        *(maker.call, maker.gather, maker.scatter),
     ]
     for _ in range(draw(st.integers(1, most))):
         draw(st.sampled_from(steps))()
