@@ -2,7 +2,7 @@
 
 from attrs import define, field
 
-from wrapperir.ir import DType, Expr, Symbol, TensorType, tensor
+from wrapperir.ir import DType, Expr, Symbol, TensorType, mul, tensor
 from wrapperir.lowering.explain import DecisionKind, format_decisions
 from wrapperir.lowering.kernel import KernelLaunch
 from wrapperir.lowering.loops import (
@@ -303,6 +303,21 @@ def test_a_value_is_computed_again_where_that_reads_less() -> None:
     graph.map("d", ScalarOp.DIV, "c", "s")
     graph.reduce("t", "c", dim=0)
     assert _shape(graph.plan("d", "t")) == ["m x d", "x m t"]
+
+
+def test_extents_written_in_different_ways_are_one_space() -> None:
+    size = Symbol("s0")
+    graph = Graph()
+    graph.input("x", (mul(size, 4),))
+    for source, target, extent in (("x", "a", mul(size, 4)), ("a", "b", mul(4, size))):
+        body: tuple[Step, ...] = (
+            Load(result="v", dtype=DType.F32, buffer=source, index=(_I,)),
+            Apply(result="w", dtype=DType.F32, op=ScalarOp.EXP, operands=("v",)),
+            Store(buffer=target, index=(_I,), value="w"),
+        )
+        graph.buffers[target] = tensor(DType.F32, (extent,))
+        graph.items.append(Nest(name=target, axes=(Axis("i", extent),), body=body))
+    assert _shape(graph.plan("a", "b")) == ["x a b"]
 
 
 def test_a_reader_of_few_values_computes_them() -> None:

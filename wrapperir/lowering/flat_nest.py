@@ -97,8 +97,9 @@ def flatten(nest: Nest, prefix: str, symbols: SizeSymbols) -> FlatNest | None:
     if any([axis.extent for axis in loop.axes] != extents for loop in loops):
         return None
     indices: dict[str, Expr] = {}
-    parallel = _kept(nest.axes, prefix, indices, 0)
-    kept = _kept(inner, prefix, indices, 1)
+    sizes = IndexRanges({}, symbol_intervals(symbols))
+    parallel = _kept(nest.axes, prefix, indices, 0, sizes)
+    kept = _kept(inner, prefix, indices, 1, sizes)
     for loop in loops:
         for axis, first in zip(loop.axes, inner, strict=True):
             indices[axis.name] = indices[first.name]
@@ -121,14 +122,21 @@ def flatten(nest: Nest, prefix: str, symbols: SizeSymbols) -> FlatNest | None:
 
 
 def _kept(
-    axes: tuple[Axis, ...], prefix: str, indices: dict[str, Expr], least: int
+    axes: tuple[Axis, ...],
+    prefix: str,
+    indices: dict[str, Expr],
+    least: int,
+    sizes: IndexRanges,
 ) -> tuple[Axis, ...]:
-    """Return the axes that stay, renamed; set what replaces each in indices."""
+    """Return the axes that stay, renamed, their extents simplified.
+
+    Sets what replaces each axis in ``indices``.
+    """
     long = [axis for axis in axes if axis.extent != 1] or list(axes[:least])
     found: list[Axis] = []
     for axis in axes:
         if axis in long:
-            found.append(Axis(prefix + axis.name, axis.extent))
+            found.append(Axis(prefix + axis.name, sizes.simplify(axis.extent)))
             indices[axis.name] = Symbol(prefix + axis.name)
         else:
             indices[axis.name] = 0

@@ -52,6 +52,15 @@ class Fusion:
         self._sizes = Sizes(self.symbols)
         self._profit = Profit(self.graph, self.buffers, self.kept, self._sizes)
 
+    def final_decisions(self) -> tuple[Decision, ...]:
+        """Return the fusions, and why the items that are left are apart."""
+        nodes = self.graph.nodes
+        return tuple(
+            decision
+            for (first, second), decision in self.decisions.items()
+            if decision.kind is DecisionKind.FUSE or (first in nodes and second in nodes)
+        )
+
     def run(self) -> int:
         """Fuse what may be fused; return how many fusions there were."""
         self._collect()

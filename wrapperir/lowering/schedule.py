@@ -115,7 +115,7 @@ def plan_kernels(graph: LoopGraph, options: SchedulingOptions | None = None) -> 
         items=tuple(scheduled),
         buffers={name: type for name, type in buffers.items() if name in used},
         outputs=graph.outputs,
-        decisions=(*recompute.decisions, *fusion.decisions.values()),
+        decisions=(*recompute.decisions, *fusion.final_decisions()),
     )
 
 
