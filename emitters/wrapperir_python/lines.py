@@ -17,8 +17,13 @@ from wrapperir.emit.python.compiled_launches import (
     is_compiled,
     reason_against,
 )
+from wrapperir.emit.python.cpp_kernels import (
+    emit_cpp_begin,
+    emit_cpp_end,
+    emit_cpp_kernel,
+)
 from wrapperir.emit.python.expressions import format_int
-from wrapperir.emit.python.kernels import emit_cpp_kernel, emit_triton_kernel
+from wrapperir.emit.python.kernels import emit_triton_kernel
 from wrapperir.ir.line_effects import uses
 from wrapperir.ir.mentions import buffers_in
 from wrapperir_python import checks
@@ -41,21 +46,17 @@ class PythonLines(PythonContext, wir.LineVisitor[None]):
 
     def emit_definitions(self, definitions: Sequence[wir.DefinitionLine]) -> None:
         """Append the kernels; those in C++ are compiled side by side."""
-        languages = {
-            line.language
+        called = [
+            line
             for line in definitions
             if isinstance(line, wir.KernelDefinitionLine)
+            and line.language is wir.Language.CPP
             and line.name in self.facts.kernel_devices
-        }
-        writer = self.module.definitions
-        if wir.Language.CPP in languages:
-            self.module.need("AsyncCompile")
-            writer.emit_line("async_compile = AsyncCompile()")
-        self._visit_lines(definitions, ("definitions",), writer)
+        ]
+        emit_cpp_begin(self.module, called)
+        self._visit_lines(definitions, ("definitions",), self.module.definitions)
         emit_compilation(self.module)
-        if wir.Language.CPP in languages:
-            self.module.awaiting.emit_line("async_compile.wait(globals())")
-            self.module.awaiting.emit_line("del async_compile")
+        emit_cpp_end(self.module)
 
     def emit_begin(self, program: wir.Program) -> None:
         """Append the code before all lines."""

@@ -48,6 +48,7 @@ from wrapperir.ir.expr import sub as sub
 from wrapperir.ir.expr import substitute as substitute
 from wrapperir.ir.expr import symbols_in as symbols_in
 from wrapperir.ir.kernel import DESCRIPTOR_ALIGNMENT as DESCRIPTOR_ALIGNMENT
+from wrapperir.ir.kernel import NO_HEADERS as NO_HEADERS
 from wrapperir.ir.kernel import Access as Access
 from wrapperir.ir.kernel import BufferParameter as BufferParameter
 from wrapperir.ir.kernel import ConfigValue as ConfigValue

@@ -17,6 +17,9 @@ from wrapperir.ir.types import DType
 ConfigValue: TypeAlias = int | float | bool | str
 Constant: TypeAlias = int | float | bool | str | None
 
+NO_HEADERS: tuple[str, Constant] = ("cpp.headers", "none")
+"""Metadata of a C++ kernel that includes no header, and whose numbers no flag changes."""
+
 
 class Language(StrEnum):
     """The language of a kernel's source text."""

@@ -46,8 +46,8 @@ _ENTRY = "kernel"
 """The name that torch's binding of C++ functions calls."""
 
 
-def emit_cpp_kernel(module: ModuleText, line: wir.KernelDefinitionLine) -> None:
-    """Append the building of a C++ kernel; all are compiled side by side."""
+def emit_bound_kernel(module: ModuleText, line: wir.KernelDefinitionLine) -> None:
+    """Append the building of a C++ kernel by torch; all are compiled side by side."""
     module.need("AsyncCompile")
     types = [_c_type(parameter) for parameter in wir.runtime_parameters(line.parameters)]
     module.definitions.emit_line(

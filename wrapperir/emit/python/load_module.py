@@ -21,7 +21,7 @@ from wrapperir.ir import Device
 from wrapperir.operators import UnknownOperatorError, find_overload
 
 _COMPILE_ERROR = "C++ compile error"  # of PyTorch's compiler of kernels
-_COMPILED = r"^(\w+) = async_compile\.cpp_pybinding"
+_COMPILED = r"^(\w+) = (?:async_compile\.cpp_pybinding|cpp_kernels\.kernel)\("
 _PLACE = r"^\S+?:\d+:\d+: "
 _DEVICE = r"= torch\.device\(['\"](\w+)['\"](?:, (\d+))?\)$"
 _OPERATOR = r"= bindings\.find\(torch\.ops\.(\w+\.\w+\.\w+), "

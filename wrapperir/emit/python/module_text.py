@@ -92,7 +92,7 @@ RESERVED = frozenset(
         *(*keyword.kwlist, "__debug__", *dir(builtins), *IMPORTS, *SUPPORT_FUNCTIONS),
         *("args", "call", "bind_constants", "constants", "async_compile"),
         *("bindings", "operators", "memory", "memory_check", "kernel_choices"),
-        *("input_check", "launches", "graphs"),
+        *("input_check", "launches", "graphs", "cpp_kernels"),
     }
 )
 

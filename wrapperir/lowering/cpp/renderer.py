@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from wrapperir.ir import (
+    NO_HEADERS,
     BufferParameter,
     DType,
     KernelDefinitionLine,
@@ -83,6 +84,7 @@ class CppRenderer(Renderer):
             ),
             entry=kernel.name,
             source=source,
+            metadata=(NO_HEADERS,),
         )
 
 
