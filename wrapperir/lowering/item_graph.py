@@ -4,7 +4,6 @@ Nodes are kept in a topological order (Pearce and Kelly, 2006), as labels in a l
 so that a search for a path between two nodes stays between them.
 """
 
-import heapq
 from collections.abc import Iterable, Iterator
 
 from attrs import define, field
@@ -20,6 +19,7 @@ _MOST_VISITED = 256
 class Node:
     """A nest, fused or not, or a call; ``flat`` is ``None`` if it cannot be fused.
 
+    ``position`` is that of the last item that was fused, ``first_position`` of the first.
     Nodes that are ``is_ordered`` run in the order they are given.
     """
 
@@ -30,6 +30,7 @@ class Node:
     reads: set[str]
     writes: set[str]
     is_ordered: bool = False
+    first_position: int = 0
     before: set[int] = field(factory=set[int])
     after: set[int] = field(factory=set[int])
     label: int = 0
@@ -158,6 +159,7 @@ class ItemGraph:
         merged = Node(
             number=number,
             position=max(first.position, second.position),
+            first_position=min(first.first_position, second.first_position),
             item=second.item,
             flat=flat,
             reads=first.reads | second.reads,
@@ -223,15 +225,5 @@ class ItemGraph:
             self.writers[name].discard(node.number)
 
     def in_order(self) -> Iterator[Node]:
-        """Yield the nodes, each after those that it needs, else by position."""
-        waiting = {number: len(node.before) for number, node in self.nodes.items()}
-        ready = [(node.position, n) for n, node in self.nodes.items() if not node.before]
-        heapq.heapify(ready)
-        while ready:
-            _, number = heapq.heappop(ready)
-            node = self.nodes[number]
-            yield node
-            for other in node.after:
-                waiting[other] -= 1
-                if not waiting[other]:
-                    heapq.heappush(ready, (self.nodes[other].position, other))
+        """Yield the nodes in the order that is kept, each after those that it needs."""
+        yield from sorted(self.nodes.values(), key=lambda node: node.label)

@@ -9,10 +9,12 @@ from attrs import evolve, field, frozen
 
 from wrapperir.ir import Provenance, TensorType
 from wrapperir.lowering.axes import arrange_axes
+from wrapperir.lowering.costs import Sizes
 from wrapperir.lowering.explain import Decision
 from wrapperir.lowering.flat_nest import FlatNest, assemble, flatten
 from wrapperir.lowering.fusion import Fusion
 from wrapperir.lowering.item_graph import ItemGraph, Node, accessed_buffers
+from wrapperir.lowering.item_order import lowest_peak_order
 from wrapperir.lowering.kernel import (
     KernelLaunch,
     SizeSymbol,
@@ -102,7 +104,8 @@ def plan_kernels(graph: LoopGraph, options: SchedulingOptions | None = None) -> 
         _remove_redundancy(items, kept, options)
     buffers = dict(graph.buffers)
     scheduled: list[ScheduleItem] = []
-    for node in items.in_order():
+    sizes = Sizes(options.symbols)
+    for node in lowest_peak_order(items, graph.buffers, kept, sizes):
         if isinstance(node.item, ExternCall):
             scheduled.append(node.item)
             continue
@@ -157,6 +160,7 @@ def _nodes(graph: LoopGraph, options: SchedulingOptions) -> Iterator[Node]:
         yield Node(
             number=number,
             position=number,
+            first_position=number,
             item=item,
             flat=flat,
             reads=reads,

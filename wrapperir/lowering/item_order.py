@@ -1,0 +1,137 @@
+"""Choose the order of a graph's items by the memory that is live at once.
+
+Several topological orders are tried, as PyTorch's ``torch/_inductor/memory.py`` does: by
+the last and by the first of the items that were fused, and greedily by what each item frees
+and allocates.  The one of the lowest peak is taken.
+"""
+
+import heapq
+from collections.abc import Callable, Mapping, Set
+
+from attrs import frozen
+
+from wrapperir.ir import TensorType
+from wrapperir.lowering.costs import Sizes
+from wrapperir.lowering.item_graph import ItemGraph, Node
+
+
+def lowest_peak_order(
+    graph: ItemGraph, buffers: Mapping[str, TensorType], kept: Set[str], sizes: Sizes
+) -> list[Node]:
+    """Return the nodes in an order; ``kept`` buffers are live until the end."""
+    memory = _Memory.of(graph, buffers, kept, sizes)
+    orders = [
+        _sorted(graph, lambda node: node.position),
+        _sorted(graph, lambda node: node.first_position),
+        _greedy(graph, memory),
+    ]
+    return min(orders, key=memory.peak)
+
+
+def _sorted(graph: ItemGraph, key: Callable[[Node], int]) -> list[Node]:
+    waiting = {number: len(node.before) for number, node in graph.nodes.items()}
+    ready = [(key(node), n) for n, node in graph.nodes.items() if not node.before]
+    heapq.heapify(ready)
+    found: list[Node] = []
+    while ready:
+        _, number = heapq.heappop(ready)
+        found.append(graph.nodes[number])
+        for other in graph.nodes[number].after:
+            waiting[other] -= 1
+            if not waiting[other]:
+                heapq.heappush(ready, (key(graph.nodes[other]), other))
+    return found
+
+
+@frozen
+class _Memory:
+    """Bytes of the buffers that items define, and the items that use each.
+
+    Inputs are not among them: they are live from the start to the end.
+    """
+
+    bytes: Mapping[str, int]
+    users: Mapping[str, Set[int]]
+    kept: Set[str]
+
+    @classmethod
+    def of(
+        cls,
+        graph: ItemGraph,
+        buffers: Mapping[str, TensorType],
+        kept: Set[str],
+        sizes: Sizes,
+    ) -> "_Memory":
+        users: dict[str, set[int]] = {}
+        for names in (graph.readers, graph.writers):
+            for name, numbers in names.items():
+                users.setdefault(name, set()).update(numbers)
+        written = {name for name, numbers in graph.writers.items() if numbers}
+        bytes = {name: sizes.bytes(buffers[name]) for name in written}
+        return cls(bytes, users, kept)
+
+    def peak(self, order: list[Node]) -> int:
+        """Return the most bytes that are live while an item runs."""
+        left = {name: len(self.users[name]) for name in self.bytes}
+        live: set[str] = set()
+        now = most = 0
+        for node in order:
+            names = node.reads | node.writes
+            for name in names:
+                if name in self.bytes and name not in live:
+                    live.add(name)
+                    now += self.bytes[name]
+            most = max(most, now)
+            for name in names:
+                if name in self.bytes:
+                    left[name] -= 1
+                    if not left[name] and name not in self.kept:
+                        now -= self.bytes[name]
+        return most
+
+
+def _greedy(graph: ItemGraph, memory: _Memory) -> list[Node]:
+    """Return an order that runs next what frees most, less what it allocates.
+
+    An item is scored when it can run, and again when it is the last user of a buffer.
+    """
+    users = {name: {*memory.users[name]} for name in memory.bytes}
+    live: set[str] = set()
+    done: set[int] = set()
+    waiting = {number: len(node.before) for number, node in graph.nodes.items()}
+    ready: list[tuple[int, int, int]] = []
+
+    def push(node: Node) -> None:
+        score = 0
+        for name in node.reads | node.writes:
+            if name not in memory.bytes:
+                continue
+            if name not in live:
+                score += memory.bytes[name]
+            if len(users[name]) == 1 and name not in memory.kept:
+                score -= memory.bytes[name]
+        heapq.heappush(ready, (score, node.position, node.number))
+
+    for node in graph.nodes.values():
+        if not node.before:
+            push(node)
+    found: list[Node] = []
+    while ready:
+        _, _, number = heapq.heappop(ready)
+        if number in done:
+            continue
+        done.add(number)
+        node = graph.nodes[number]
+        found.append(node)
+        for name in node.reads | node.writes:
+            if name in memory.bytes:
+                live.add(name)
+                users[name].discard(number)
+                for last in users[name] if len(users[name]) == 1 else ():
+                    if not waiting[last]:
+                        push(graph.nodes[last])
+        for other in node.after:
+            waiting[other] -= 1
+            if not waiting[other]:
+                push(graph.nodes[other])
+    return found
