@@ -251,3 +251,25 @@ def test_scans_and_reductions_compile_for_a_gpu(
 
 
 _ARGS = (ReduceOp.ARGMIN, ReduceOp.ARGMAX)
+
+
+@forms
+@pytest.mark.parametrize("op", [ReduceOp.SUM, ReduceOp.MAX, ReduceOp.ARGMIN])
+def test_a_scan_along_the_last_of_several_axes(op: ReduceOp, form: ReductionForm) -> None:
+    for shape in ((2, 3, 7), (1, 90, 50), (2, 5, 1), (1, 2, 2500)):
+        x = (torch.rand(shape) * 7 - 3).round()
+        wanted = _SCANS[op](x)
+        outs = [torch.zeros_like(result) for result in wanted]
+        names = [f"w{n}" for n in range(len(outs))]
+        loop = InnerLoop(
+            axes=axes("r", shape[1:]),
+            body=(
+                load("v0", "in0", I0, R0, R1),
+                scan(" ".join(names), op, "v0"),
+                *(store(f"out{n}", name, I0, R0, R1) for n, name in enumerate(names)),
+            ),
+        )
+        nest = Nest(name="scanned", axes=axes("i", shape[:1]), body=(loop,))
+        run(nest, {"in0": x, **{f"out{n}": t for n, t in enumerate(outs)}}, form=form)
+        for got, result in zip(outs, wanted, strict=True):
+            torch.testing.assert_close(got, result)

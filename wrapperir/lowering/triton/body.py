@@ -1,13 +1,14 @@
 """The body of a kernel: instructions of a nest, each as lines over a tile of its points."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from attrs import define, field
 
-from wrapperir.ir import DType, Expr
+from wrapperir.ir import DType, Expr, Symbol
 from wrapperir.lowering.indexing import IndexRanges
 from wrapperir.lowering.loops import (
     Apply,
+    Axis,
     Check,
     IndexValue,
     InnerLoop,
@@ -112,7 +113,7 @@ class Body:
                 held.add(dim)
                 self._write_index(dim, f"{lanes}{kind}", extent)
             for step in loop.body:
-                self._write_in_loop(step, dim)
+                self._write_in_loop(step, dim, loop.axes)
         else:
             base = writer.define(Value(f"{lanes}{kind}", DType.I32), f"{dim.index}base")
             offset = writer.names.fresh(f"{dim.index}offset")
@@ -120,7 +121,7 @@ class Body:
             with writer.loop(f"for {offset} in range(0, {extent}, {dim.block}):"):
                 self._write_index(dim, f"{offset} + {base.text}", extent)
                 for step in loop.body:
-                    found = self._write_in_loop(step, dim, offset)
+                    found = self._write_in_loop(step, dim, loop.axes, offset)
                     if found is not None:
                         reductions.append(found)
             for reduction in reductions:
@@ -128,7 +129,7 @@ class Body:
         self.memory.end_loop()
 
     def _write_in_loop(
-        self, step: Instruction, dim: Dimension, offset: str = ""
+        self, step: Instruction, dim: Dimension, axes: Sequence[Axis], offset: str = ""
     ) -> Reduction | None:
         """Write an instruction of an inner loop; return a reduction to be finished."""
         match step:
@@ -143,7 +144,12 @@ class Body:
                 return reduction
             case Scan():
                 operands = tuple([self.values[name] for name in step.operands])
-                self.values.update(write_scan(step, self.writer, dim, operands))
+                place = self.index.text(Symbol(axes[-1].name))
+                is_in_parts = any(axis.extent != 1 for axis in axes[:-1])
+                found = write_scan(
+                    step, self.writer, dim, operands, place, is_in_parts=is_in_parts
+                )
+                self.values.update(found)
             case _:
                 self._write_instruction(step)
         return None

@@ -8,7 +8,7 @@ def _split(text: str) -> dict[str, str]:
     return {part.split("def ", 1)[1].split("(", 1)[0]: part for part in parts}
 
 
-_FUNCTIONS: Mapping[str, str] = _split("""
+_WHOLE = _split("""
 @triton.jit
 def floor_quotient(a, b):
     quotient = a // b
@@ -147,6 +147,42 @@ def merged_softmax(peak, total, other_peak, other_total):
     return top, total * scale + other_total * other_scale
 """)
 
+_IN_PARTS = """
+@triton.jit
+def {name}_in_parts(a_starts, a, b_starts, b):
+    result = {name}(a, b)
+    return a_starts | b_starts, tl.where(b_starts != 0, b, result)
+""".strip()
+_PLACES_IN_PARTS = """
+@triton.jit
+def {name}_in_parts(a_starts, a, a_place, b_starts, b, b_place):
+    result, place = {name}(a, a_place, b, b_place)
+    is_start = b_starts != 0
+    starts = a_starts | b_starts
+    return starts, tl.where(is_start, b, result), tl.where(is_start, b_place, place)
+""".strip()
+
+
+def in_parts(name: str) -> str:
+    """Return the function that scans by another one, but begins again at flags.
+
+    A scan of flags and values is one of each part (Blelloch, "Prefix sums and their
+    applications", 1990).
+    """
+    return f"{name}_in_parts"
+
+
+_FUNCTIONS: Mapping[str, str] = {
+    **_WHOLE,
+    **{
+        in_parts(name): _IN_PARTS.format(name=name)
+        for name in ("added", "multiplied", "minimum", "maximum")
+    },
+    **{
+        in_parts(name): _PLACES_IN_PARTS.format(name=name)
+        for name in ("last_minimum", "last_maximum")
+    },
+}
 _BY_NEED = {
     "signed_power": ("whole_power",),
     "real_floor_quotient": ("divided",),

@@ -29,17 +29,14 @@ def nest_refusal(nest: Nest) -> str | None:
     """Return why a nest cannot be written, or ``None``."""
     dtypes: dict[str, DType] = {}
     for step in nest.body:
-        inner = step if isinstance(step, InnerLoop) else None
         for part in step.body if isinstance(step, InnerLoop) else (step,):
-            reason = _refusal(part, inner, dtypes)
+            reason = _refusal(part, dtypes)
             if reason is not None:
                 return reason
     return None
 
 
-def _refusal(
-    step: Instruction, loop: InnerLoop | None, dtypes: dict[str, DType]
-) -> str | None:
+def _refusal(step: Instruction, dtypes: dict[str, DType]) -> str | None:
     """Return why an instruction cannot be written; add the dtypes of its results."""
     match step:
         case Literal() | Load():
@@ -59,8 +56,6 @@ def _refusal(
             dtypes.update(zip(step.results, (step.dtype, DType.I64), strict=False))
             if step.op not in SCANNED:
                 return f"Triton kernels have no scan of {step.op.value}"
-            if loop is not None and sum(axis.extent != 1 for axis in loop.axes) > 1:
-                return "Triton kernels have no scan along one of several axes"
         case Store():
             return _store_refusal(step, dtypes)
         case Check():

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from wrapperir.ir import DType
 from wrapperir.lowering.loops import Scan
 from wrapperir.lowering.scalar_op import ReduceOp
+from wrapperir.lowering.triton.device_functions import in_parts
 from wrapperir.lowering.triton.dtypes import HALF, TYPES, limits
 from wrapperir.lowering.triton.tile import Dimension
 from wrapperir.lowering.triton.writer import LOOP, Value, Writer
@@ -22,54 +23,71 @@ SCANNED = frozenset(_FUNCTIONS)
 
 
 def write_scan(
-    step: Scan, writer: Writer, dim: Dimension, operands: Sequence[Value]
+    step: Scan,
+    writer: Writer,
+    dim: Dimension,
+    operands: Sequence[Value],
+    place: Value,
+    *,
+    is_in_parts: bool,
 ) -> Mapping[str, Value]:
-    """Write a scan; return its results by name."""
+    """Write a scan; return its results by name.
+
+    ``place`` is the index of the axis that is scanned along.  ``is_in_parts``: the
+    dimension has other axes too, so that the scan begins again at each place 0.
+    """
     full = frozenset({*writer.tile.parallel, dim})
     level = writer.level_of(dim)
-    function = writer.call(_FUNCTIONS[step.op])
-    value = operands[0]
-    computed = DType.F32 if value.dtype in HALF else value.dtype
-    if computed is DType.BOOL:
-        computed = DType.I32
-    if computed is not value.dtype:
-        text = f"{value.text}.to({TYPES[computed]})"
-        value = writer.define(Value(text, computed, value.dims, value.level))
-    scanned = [writer.broadcast(value, full)]
+    scanned = [writer.broadcast(_computed(operands[0], writer), full)]
     if step.op in (ReduceOp.ARGMIN, ReduceOp.ARGMAX):
-        place = Value(dim.index, writer.index_dtype, frozenset({dim}), level)
         scanned.append(writer.broadcast(place, full))
+    starts = [_identity(step.op, scanned[0].dtype), 0]
+    function = writer.call(_FUNCTIONS[step.op])
+    if is_in_parts:
+        function = writer.call(in_parts(function))
+        at = writer.broadcast(place, full)
+        flag = Value(f"({at.text} == 0).to(tl.int32)", DType.I32, full, at.level)
+        scanned.insert(0, writer.define(flag))
+        starts.insert(0, 0)
     names = [writer.names.fresh("t") for _ in scanned]
     given = ", ".join(value.text for value in scanned)
     given = f"({given})" if len(scanned) > 1 else given
-    writer.add(
-        f"{', '.join(names)} = tl.associative_scan({given}, {dim.place}, {function})"
-    )
+    scan = f"tl.associative_scan({given}, {dim.place}, {function})"
+    writer.add(f"{', '.join(names)} = {scan}")
     if level == LOOP:
-        _carry(step, writer, dim, function, names, [value.dtype for value in scanned])
+        dtypes = [value.dtype for value in scanned]
+        _carry(writer, dim, function, names, starts, dtypes)
     results: dict[str, Value] = {}
-    wanted = (step.dtype, DType.I64)
-    for name, text, source, dtype in zip(
-        step.results, names, (value.dtype for value in scanned), wanted, strict=False
+    made = list(zip(names, scanned, strict=True))[is_in_parts:]
+    for name, (text, value), dtype in zip(
+        step.results, made, (step.dtype, DType.I64), strict=False
     ):
         if dtype is DType.BOOL:
             text = f"({text} != 0)"
-        elif source is not dtype:
+        elif value.dtype is not dtype:
             text = f"{text}.to({TYPES[dtype]})"
         results[name] = writer.define(Value(text, dtype, full, level), name)
     return results
 
 
+def _computed(value: Value, writer: Writer) -> Value:
+    """Return a value in the dtype that a scan computes it in."""
+    if value.dtype not in HALF and value.dtype is not DType.BOOL:
+        return value
+    dtype = DType.F32 if value.dtype in HALF else DType.I32
+    text = f"{value.text}.to({TYPES[dtype]})"
+    return writer.define(Value(text, dtype, value.dims, value.level))
+
+
 def _carry(
-    step: Scan,
     writer: Writer,
     dim: Dimension,
     function: str,
     names: Sequence[str],
+    starts: Sequence[float],
     dtypes: Sequence[DType],
 ) -> None:
     """Combine a block's scan with the last element of the block before."""
-    starts = [_identity(step.op, dtypes[0]), 0]
     carries = [writer.names.fresh("carry") for _ in names]
     shape = writer.shape(writer.tile.parallel)
     for carry, start, dtype in zip(carries, starts, dtypes, strict=False):
