@@ -37,7 +37,8 @@ class InstructionWriter:
 
     ``pointers`` and ``types`` are by buffer; ``parameters`` are the names of the kernel's
     parameters.  A check that fails goes to the label
-    ``next``, which :attr:`has_jumps` says is needed.
+    ``next``, which :attr:`has_jumps` says is needed.  ``elements`` has the elements that
+    some loads read, by their results, where they are not in the buffer.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class InstructionWriter:
         self.names: dict[str, str] = {}
         self.dtypes: dict[str, DType] = {}
         self.has_jumps = False
+        self.elements: dict[str, str] = {}
         self._pointers = pointers
         self._types = types
         self._powers_of_2: set[str] = set()
@@ -140,8 +142,18 @@ class InstructionWriter:
             offset = add(offset, mul(part, stride))
         return f"{self._pointers[buffer]}[{self.indices.format(offset)}]"
 
+    def place(self, step: Load) -> str:
+        """Return the address of what a load reads."""
+        return f"&{self._element(step.buffer, step.index)}"
+
+    def stored_type(self, step: Load) -> str:
+        """Return the C++ type of a load's buffer's elements."""
+        return STORED[self._types[step.buffer].dtype]
+
     def _write_load(self, step: Load) -> None:
-        text = self._element(step.buffer, step.index)
+        text = self.elements.get(step.result)
+        if text is None:
+            text = self._element(step.buffer, step.index)
         if step.dtype is DType.BOOL:
             text = f"{text} != 0"
         if step.mask is not None:

@@ -10,7 +10,7 @@ of the last axis of each inner loop, whichever makes more accesses contiguous::
 from collections.abc import Iterable, Mapping
 from typing import assert_never
 
-from attrs import frozen
+from attrs import field, frozen
 
 from wrapperir.ir import Expr, TensorType, add, mul, symbols_in
 from wrapperir.lowering.indexing import IndexRanges
@@ -41,11 +41,15 @@ _ENOUGH_WORK = 4
 class Lanes:
     """The chosen lanes: of a parallel axis, or of the inner loops at some places.
 
-    ``loops`` are positions in the nest's body.
+    ``loops`` are positions in the nest's body.  ``transposed`` has loads that are
+    contiguous along another parallel axis, ``across``, by their results; with each, its
+    stride along the lanes.
     """
 
     axis: str | None = None
     loops: frozenset[int] = frozenset()
+    across: str | None = None
+    transposed: Mapping[str, Expr] = field(factory=dict[str, Expr])
 
 
 def instructions(steps: Iterable[Step]) -> list[Instruction]:
@@ -126,9 +130,33 @@ class LaneAnalysis:
             score = self._parallel_score(axis, steps)
             if score is not None and (best is None or score > best[0]):
                 best = score, axis.name
-        if best is not None and (not loops or best[0] > total):
+        if best is not None and not loops:
+            return self._with_tiles(best[1])
+        if best is not None and best[0] > total:
             return Lanes(axis=best[1])
         return Lanes(loops=frozenset(p for p, score in inner.items() if score is not None))
+
+    def _with_tiles(self, lane: str) -> Lanes:
+        """Return lanes of an axis, with the loads that are contiguous along another."""
+        varying = varying_values(self._nest.body, lane)
+        found: dict[str, dict[str, Expr]] = {}
+        for axis in self._nest.axes:
+            is_short = isinstance(axis.extent, int) and axis.extent < _FEWEST
+            if axis.name == lane or is_short:
+                continue
+            across = varying_values(self._nest.body, axis.name)
+            for step in self._nest.body:
+                if not isinstance(step, Load) or step.mask is not None:
+                    continue
+                stride = self._stride(step, lane, varying)
+                if stride in (None, 0, 1) or self._stride(step, axis.name, across) != 1:
+                    continue
+                assert stride is not None
+                found.setdefault(axis.name, {})[step.result] = stride
+        if not found:
+            return Lanes(axis=lane)
+        axis_name = max(found, key=lambda name: len(found[name]))
+        return Lanes(axis=lane, across=axis_name, transposed=found[axis_name])
 
     def _parallel_score(self, axis: Axis, steps: Iterable[Step]) -> int | None:
         return self._score(axis, instructions(steps), instructions(self._nest.body))
@@ -158,7 +186,7 @@ class LaneAnalysis:
             if isinstance(step, Load | Store):
                 stride = self._stride(step, axis.name, varying)
                 if stride == 1:
-                    score += 2
+                    score += 2 if isinstance(step, Load) else 3
                 elif stride != 0:
                     score -= 2
         operators = sum(isinstance(step, Apply) for step in body)

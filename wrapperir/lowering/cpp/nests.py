@@ -20,6 +20,7 @@ from wrapperir.lowering.cpp.loop_text import (
 )
 from wrapperir.lowering.cpp.reductions import Accumulator
 from wrapperir.lowering.cpp.strips import ParallelStrips, write_inner_strips
+from wrapperir.lowering.cpp.tiles import write_tiles
 from wrapperir.lowering.loops import Axis, InnerLoop, Nest, Reduce, Scan, Store, StoreMode
 
 _PARALLEL_WORK = 1 << 18
@@ -40,6 +41,10 @@ def write_nest(writer: InstructionWriter, nest: Nest, lanes: Lanes) -> None:
     if any(isinstance(step, InnerLoop) for step in nest.body):
         pragma = _parallel(writer, nest, len(nest.axes), cost=1)
         ParallelStrips(writer, nest, lane).write(pragma, others)
+    elif lanes.across is not None:
+        others = [axis for axis in others if axis.name != lanes.across]
+        pragma = _parallel(writer, nest, len(nest.axes), cost=1)
+        write_tiles(writer, nest, lanes, pragma, others)
     else:
         _write_lanes(writer, nest, others, lane)
 

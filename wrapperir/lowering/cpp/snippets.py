@@ -36,6 +36,44 @@ template <class T> using stored = typename stored_of<T>::type;""",
 template <i64 N> struct count { constexpr operator i64() const { return N; } };""",
 }
 
+_TILES = {
+    # Four rounds of interleaving the rows of the upper half with those of the lower half.
+    "transpose": """
+template <class T> inline void transpose(T (*to)[64], const stored<T>* from, i64 stride) {
+  typedef u32 row __attribute__((vector_size(64)));
+  typedef u32 loose __attribute__((vector_size(64), aligned(1), may_alias));
+  constexpr row low = {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23};
+  constexpr row high = {8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+  row a[16], b[16];
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) a[i] = *(const loose*)(from + i * stride);
+#pragma GCC unroll 4
+  for (int round = 0; round < 4; ++round) {
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) {
+      b[2 * i] = __builtin_shuffle(a[i], a[i + 8], low);
+      b[2 * i + 1] = __builtin_shuffle(a[i], a[i + 8], high);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i) a[i] = b[i];
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) *(loose*)to[i] = a[i];
+}""",
+    "load_transposed": """
+template <class T>
+inline void load_transposed(
+    T (*to)[64], const stored<T>* from, i64 stride, i64 height, i64 width) {
+  i64 l = 0;
+  if constexpr (sizeof(T) == 4)
+    if (height == 16)
+      for (; l + 16 <= width; l += 16)
+        transpose<T>((T (*)[64])(&to[0][l]), from + l * stride, stride);
+  for (; l < width; ++l)
+    for (i64 a = 0; a < height; ++a) to[a][l] = from[l * stride + a];
+}""",
+}
+
 _HALVES = {
     "f32_of_bf16": """
 inline f32 f32_of_bf16(u16 a) { return __builtin_bit_cast(f32, u32(a) << 16); }""",
@@ -233,6 +271,7 @@ template <class T> inline T softmax_total(T most, T total) {
 SNIPPETS: Mapping[str, str] = {
     **_TYPES,
     **_MEMORY,
+    **_TILES,
     **LIBM,
     **MATH,
     **_HALVES,
