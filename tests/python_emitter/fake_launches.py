@@ -601,7 +601,7 @@ def _program(source: str, *blocks: int) -> wir.Program:
 def check_a_second_load_takes_the_cache() -> None:
     program = _program("@triton.jit\ndef k(x):\n    tl.store(x, 4.5)\n")
     first = loaded(program, {}).__globals__["launches"]
-    assert len(first._done) == 2  # a variant for aligned addresses, and one for any
+    assert len(first._done) == 1
     worker, attempt = first._worker, first._worker.attempt
     vars(worker)["attempt"] = None
     try:
@@ -623,6 +623,18 @@ def check_a_second_load_takes_the_cache() -> None:
         finally:
             sys.modules["wrapperir.kernels.triton_compile"] = wrapperirs
         assert launches._done == first._done
+
+
+def check_code_for_any_address_is_compiled_when_one_is_not_aligned() -> None:
+    program = _program("@triton.jit\ndef k(x):\n    tl.store(x, 6.5)\n")
+    call = loaded(program, {})
+    launches = call.__globals__["launches"]
+    aligned = torch.zeros(64)
+    other = torch.zeros(128)[1:65]
+    for x, variants in ((aligned, 1), (other, 2), (aligned, 2)):
+        with _only_shown():
+            call([x])
+        assert len(launches._done) == variants
 
 
 def check_a_kernel_that_does_not_compile_is_an_error() -> None:

@@ -1,20 +1,25 @@
 """Compiles Triton kernels ahead of time, with or without a GPU.
 
-Compiling executes a kernel's source, so it happens in worker processes.  Starting one takes
-longer than compiling a kernel: each waits for further jobs until this process ends.
+Compiling executes a kernel's source, so it happens in other processes.  Importing Triton
+takes longer than compiling a kernel: one process does that, waits for jobs until this
+process ends, and forks a process for each part of them.
 """
 
 import atexit
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from attrs import evolve, frozen
 
@@ -22,9 +27,17 @@ from wrapperir.kernels.compiler import failed, killed_by
 from wrapperir.kernels.cpp_build import side_by_side
 from wrapperir.kernels.gpu_targets import Target
 
-_JOBS_OF_A_PROCESS = 6
 _SECONDS = 600
 _SHOWN = 2000
+_IMPORTED = re.compile(
+    r"^[ \t]*(?:from|import)[ \t]+((?:torch|triton)\b[.\w]*)"
+    r"(?:[ \t]+import[ \t]+([\w, \t]+))?",
+    re.MULTILINE,
+)
+_WORKER = Path(__file__).with_name("triton_worker.py")
+_COMPILER: tuple[str, ...] = "triton.compiler.compiler", "triton.backends.nvidia.compiler"
+
+T = TypeVar("T")
 
 
 CompileFacts: TypeAlias = Mapping[str, Any]
@@ -90,10 +103,7 @@ def compile_triton(
                 variant = ".any" if facts["checked"] and not is_aligned else ""
                 file = f"{folder}{symbol}{variant}.{target.name}.{target.suffix}"
                 jobs.append(TritonJob(symbol, target, is_aligned, file, facts, {}))
-    # A kernel's jobs stay together: its source is then executed once.
-    count = max(1, min(os.cpu_count() or 1, len(jobs) // _JOBS_OF_A_PROCESS))
-    size = -(-len(jobs) // count)
-    parts = [jobs[i : i + size] for i in range(0, len(jobs), size)]
+    parts = split_evenly(jobs, os.cpu_count() or 1)
     done: list[TritonJob] = []
     built: dict[str, bytes] = {}
     for part, contents in side_by_side(lambda part: _run(part, sources), parts):
@@ -109,13 +119,21 @@ def compile_triton(
     return done, built
 
 
+def split_evenly(items: Sequence[T], most: int) -> list[Sequence[T]]:
+    """Return the items in at most so many parts, of neighbors."""
+    count = max(1, min(most, len(items)))
+    ends = [len(items) * part // count for part in range(count + 1)]
+    return [items[begin:end] for begin, end in pairwise(ends)] if items else []
+
+
 def _run(
     jobs: Sequence[TritonJob], sources: Mapping[str, str]
 ) -> tuple[list[TritonJob], dict[str, bytes]]:
     """Return the jobs with their results, and the files that they made."""
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
-        for path in {job.facts["source"] for job in jobs}:
+        paths = {job.facts["source"] for job in jobs}
+        for path in paths:
             (directory / path).parent.mkdir(parents=True, exist_ok=True)
             (directory / path).write_text(sources[path], encoding="utf-8")
         for job in jobs:
@@ -123,7 +141,8 @@ def _run(
         tasks = [job.task for job in jobs]
         (directory / "jobs.json").write_text(json.dumps(tasks), encoding="utf-8")
         names = ", ".join(dict.fromkeys(job.facts["name"] for job in jobs))
-        WORKERS.compile(directory, names)
+        modules = imported_modules(sources[path] for path in paths)
+        WORKERS.compile(directory, names, modules)
         results = json.loads((directory / "results.json").read_text(encoding="utf-8"))
         done = [
             evolve(job, result=result) for job, result in zip(jobs, results, strict=True)
@@ -136,110 +155,168 @@ def _run(
     return done, made
 
 
-@frozen(eq=False)
-class _Worker:
-    process: "subprocess.Popen[str]"
-    errors: IO[bytes]
+class _EndedError(Exception):
+    """The process that forks others has ended."""
+
+
+class _Nursery:
+    """A process that has Triton imported, and forks the processes that compile."""
+
+    def __init__(self) -> None:
+        """Start it."""
+        self.errors = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process
+        self.process = subprocess.Popen(  # noqa: S603
+            [sys.executable, "-P", str(_WORKER)],  # as a module it would import torch
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            text=True,
+            start_new_session=True,  # Ctrl-C is for this process, and leaves that one
+        )
+        self.imported: set[str] = set()
+        self._lock = threading.Lock()
+        self._waiting: dict[str, Future[int]] = {}
+        threading.Thread(target=self._read, daemon=True, name="triton-workers").start()
+
+    def tell(self, command: str) -> None:
+        """Send a command.
+
+        Raises:
+            _EndedError: the process has ended.
+        """
+        assert self.process.stdin is not None
+        with self._lock:
+            try:
+                self.process.stdin.write(f"{command}\n")
+                self.process.stdin.flush()
+            except (OSError, ValueError):  # it is closed
+                raise _EndedError from None
+
+    def run(self, directory: Path) -> "Future[int]":
+        """Return the exit status, to come, of a process that does a directory's jobs."""
+        status: Future[int] = Future()
+        self._waiting[str(directory)] = status
+        try:
+            self.tell(f"run {directory}")
+        except _EndedError:
+            self._waiting.pop(str(directory), None)
+            raise
+        return status
+
+    def _read(self) -> None:
+        """Take the answers."""
+        assert self.process.stdout is not None
+        with suppress(OSError, ValueError):
+            for line in self.process.stdout:
+                status, _, directory = line.rstrip("\n").partition(" ")
+                future = self._waiting.pop(directory, None)
+                if future is not None:
+                    future.set_result(int(status))
+        while self._waiting:
+            _, future = self._waiting.popitem()
+            future.set_exception(_EndedError())
+
+    def close(self) -> str:
+        """End it and what it forked; return what ended it, and its last output."""
+        with suppress(OSError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        status = self.process.wait()
+        if self.process.stdin is not None:
+            with suppress(OSError):
+                self.process.stdin.close()
+        self.errors.seek(0)
+        text = self.errors.read().decode(errors="replace")
+        return _ending(status, text)
+
+
+def _ending(status: int, output: str) -> str:
+    """Return what killed a process, and the end of its output."""
+    shown = "\n".join(output.strip().splitlines()[-3:])[-_SHOWN:]
+    if status >= 0:
+        return shown
+    return f"it was {killed_by(-status)}" + (f"\n{shown}" if shown else "")
 
 
 class Workers:
-    """Idle worker processes; another is started when all are busy."""
+    """Processes that compile kernels, forked by one that is started when it is needed."""
 
     def __init__(self) -> None:
-        """Start with none."""
+        """Start none."""
         self._lock = threading.Lock()
-        self._idle: list[_Worker] = []
+        self._nursery: _Nursery | None = None
         self._owner = os.getpid()
 
-    def compile(self, directory: Path, names: str) -> None:
+    def start(self, modules: Sequence[str] = ()) -> None:
+        """Start the process that forks others, if it does not run; do not wait for it.
+
+        ``modules`` are imported there once: those that sources of kernels import.
+        """
+        with suppress(_EndedError):
+            self._running(modules)
+
+    def compile(self, directory: Path, names: str, modules: Sequence[str] = ()) -> None:
         """Do the jobs in a directory; ``names`` are their kernels', for messages.
 
         Raises:
             DiagnosticError: WIR709, the process ended or took too long.
         """
-        worker = self._take()
-        late = threading.Event()
-
-        def end() -> None:
-            late.set()
-            worker.process.kill()
-
-        timer = threading.Timer(_SECONDS, end)
-        timer.start()
+        nursery: _Nursery | None = None
         try:
-            answer = _ask(worker.process, directory)
-        except BaseException:  # interrupted, it may answer later
-            worker.process.kill()
-            _end(worker)
+            nursery = self._running(modules)
+            status = nursery.run(directory).result(_SECONDS)
+        except _EndedError:
+            words = "" if nursery is None else nursery.close()
+            raise failed(f"{names}: the compiler of kernels ended: {words}") from None
+        except BaseException as error:
+            if nursery is not None:
+                with suppress(_EndedError):
+                    nursery.tell(f"end {directory}")
+            if isinstance(error, TimeoutError):
+                late = f"{names}: not compiled after {_SECONDS} seconds"
+                raise failed(late) from None
             raise
-        finally:
-            timer.cancel()
-        if answer:
-            with self._lock:
-                self._idle.append(worker)
-            return
-        words = _end(worker)
-        if late.is_set():
-            raise failed(f"{names}: not compiled after {_SECONDS} seconds")
-        raise failed(f"{names}: the compiler of kernels ended: {words}")
+        if status:
+            output = directory / "output"
+            text = output.read_text(errors="replace") if output.exists() else ""
+            words = _ending(status, text)
+            raise failed(f"{names}: the compiler of kernels ended: {words}")
 
-    def _take(self) -> _Worker:
+    def _running(self, modules: Sequence[str]) -> _Nursery:
+        """Return the process that forks others, started if need be, with modules."""
         with self._lock:
-            if self._owner != os.getpid():  # forked: the workers belong to the parent
-                self._idle, self._owner = [], os.getpid()
-            while self._idle:
-                worker = self._idle.pop()
-                if worker.process.poll() is None:
-                    return worker
-                _end(worker)  # something killed it
-        errors = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "wrapperir.kernels.triton_worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-            start_new_session=True,  # Ctrl-C is for this process, and leaves idle workers
-        )
-        return _Worker(process, errors)
+            if self._owner != os.getpid():  # forked: the process belongs to the parent
+                self._nursery, self._owner = None, os.getpid()
+            if self._nursery is not None and self._nursery.process.poll() is not None:
+                self._nursery.close()  # something killed it
+                self._nursery = None
+            if self._nursery is None:
+                self._nursery = _Nursery()
+            nursery = self._nursery
+            new = [name for name in modules if name not in nursery.imported]
+            if new:
+                nursery.imported.update(new)
+                nursery.tell(f"import {' '.join(new)}")
+            return nursery
 
     def close(self) -> None:
-        """End the idle workers."""
+        """End all processes."""
         with self._lock:
-            if self._owner != os.getpid():
-                return
-            for worker in self._idle:
-                worker.process.kill()
-                _end(worker)
-            self._idle.clear()
+            if self._owner == os.getpid() and self._nursery is not None:
+                self._nursery.close()
+                self._nursery = None
 
 
-def _ask(process: "subprocess.Popen[str]", directory: Path) -> str:
-    """Return the answer; empty if the process has ended."""
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        process.stdin.write(f"{directory}\n")
-        process.stdin.flush()
-    except BrokenPipeError:
-        return ""
-    return process.stdout.readline()
-
-
-def _end(worker: _Worker) -> str:
-    """Wait for a process to end; return what killed it, and the end of its error output."""
-    for pipe in (worker.process.stdin, worker.process.stdout):
-        if pipe is not None:
-            with suppress(BrokenPipeError):
-                pipe.close()
-    status = worker.process.wait()
-    with worker.errors:
-        worker.errors.seek(0)
-        text = worker.errors.read().decode(errors="replace")
-    shown = "\n".join(text.strip().splitlines()[-3:])[-_SHOWN:]
-    if status >= 0:
-        return shown
-    return f"it was {killed_by(-status)}" + (f"\n{shown}" if shown else "")
+def imported_modules(sources: Iterable[str]) -> tuple[str, ...]:
+    """Return the modules of Triton and PyTorch that sources of kernels may import."""
+    found: dict[str, None] = dict.fromkeys(_COMPILER)
+    for source in sources:
+        for module, names in _IMPORTED.findall(source):
+            found[module] = None
+            for name in names.split(","):  # a name may be that of a module
+                words = name.split()
+                if words:
+                    found[f"{module}.{words[0]}"] = None
+    return tuple(found)
 
 
 WORKERS = Workers()

@@ -1,18 +1,26 @@
 # Triton carries no types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportMissingTypeStubs=false
-"""Compiles Triton kernels, which executes their sources, mostly in a process of its own.
+"""Compiles Triton kernels, which executes their sources, mostly in processes of its own.
 
-The process reads the path of a directory a line, reads ``jobs.json`` there, writes the
-compiled kernels beside it and ``results.json``, and answers with a line.  A job that fails
-has an ``error``.  The text of this module is copied beside emitted Python.
+The process reads a command a line.  ``run PATH`` forks a process that reads ``jobs.json``
+in that directory, and writes the compiled kernels beside it and ``results.json``; the
+answer is the line ``STATUS PATH`` once that process has ended, maybe after later commands.
+A job that fails has an ``error``.  ``end PATH`` kills the process of a directory.
+``import NAME ...`` imports modules that sources import, once for all later processes.
+
+The text of this module is copied beside emitted Python.
 """
 
+import contextlib
+import importlib
 import importlib.util
 import json
 import os
 import re
+import signal
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -164,16 +172,88 @@ def _options(values: Mapping[str, Any]) -> dict[str, Any]:
     return dict(values)
 
 
+class _Processes:
+    """The processes that are doing jobs, by the directories of these."""
+
+    def __init__(self, answers: int) -> None:
+        """Write the answers to a file descriptor."""
+        self._answers = answers
+        self._directories: dict[int, str] = {}
+
+    def start(self, directory: str) -> None:
+        """Do the jobs of a directory in a new process."""
+        # Its end is not seen before it is known.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+        process = os.fork()
+        if not process:
+            _do_jobs(directory)
+        self._directories[process] = directory
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
+
+    def end(self, directory: str) -> None:
+        """Kill the process of a directory, if there is one."""
+        for process, its_directory in list(self._directories.items()):
+            if its_directory == directory:
+                os.kill(process, signal.SIGKILL)
+
+    def reap(self, options: int = os.WNOHANG) -> None:
+        """Answer for each process that has ended."""
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                process, status = os.waitpid(-1, options)
+                if not process:
+                    return
+                directory = self._directories.pop(process, None)
+                if directory is not None:
+                    code = os.waitstatus_to_exitcode(status)
+                    os.write(self._answers, f"{code} {directory}\n".encode())
+
+
+def _do_jobs(directory: str) -> None:
+    """Do the jobs of a directory, and end this process; its output is in ``output``."""
+    status = 1
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
+        path = Path(directory, "output")
+        output = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        compile_jobs(Path(directory))
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(status)
+
+
 def main() -> None:
-    """Do the jobs of each directory that standard input names."""
+    """Follow the commands of standard input."""
     # Interpreted kernels cannot be compiled.
     os.environ.pop("TRITON_INTERPRET", None)
-    # Output of a source must not mix with answers.
-    answers = os.fdopen(os.dup(1), "w")
+    # Output of a module must not mix with answers.
+    processes = _Processes(os.dup(1))
     os.dup2(2, 1)
+
+    def reap(*_: object) -> None:
+        processes.reap()
+
+    signal.signal(signal.SIGCHLD, reap)
     for line in sys.stdin:
-        compile_jobs(Path(line.rstrip("\n")))
-        print("done", file=answers, flush=True)
+        command, _, words = line.rstrip("\n").partition(" ")
+        if command == "run":
+            processes.start(words)
+        elif command == "end":
+            processes.end(words)
+        elif command == "import":
+            for name in words.split():
+                with contextlib.suppress(Exception):  # the source that needs it says more
+                    importlib.import_module(name)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    processes.reap(0)
 
 
 if __name__ == "__main__":

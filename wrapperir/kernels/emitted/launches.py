@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from importlib.machinery import SourceFileLoader
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple, TypeAlias
@@ -37,7 +38,6 @@ _HERE = Path(__file__).parent
 _KIND = "triton"  # of the user's cache
 _ALIGNED, _DIVISIBLE = 1, 2  # bits of a variant: checked addresses and numbers
 _MOST_IN_THIS_PROCESS = 2  # starting another takes longer than to compile these
-_JOBS_OF_A_PROCESS = 6
 
 
 _native_module: Any = ModuleType("native_module")
@@ -104,10 +104,13 @@ def _job(kernel: DispatchedKernel, capability: int, variant: int) -> _Job:
 
 
 def _variants(facts: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return the variants that are compiled before the first launch."""
+    """Return the variants that are compiled before the first launch.
+
+    That for addresses that are not multiples of 16 is rarely launched.
+    """
     if facts["is_lazy"]:
         return ()
-    return (_ALIGNED, 0) if facts["checked"] else (0,)
+    return (_ALIGNED,) if facts["checked"] else (0,)
 
 
 def _open_cache() -> Any:
@@ -181,9 +184,9 @@ def build() -> None:
     ]
     missing = list({job.key: job for job in jobs if _find(job) is None}.values())
     if len(missing) > _MOST_IN_THIS_PROCESS:
-        count = max(1, min(os.cpu_count() or 1, len(missing) // _JOBS_OF_A_PROCESS))
-        size = -(-len(missing) // count)
-        parts = [missing[i : i + size] for i in range(0, len(missing), size)]
+        count = min(os.cpu_count() or 1, len(missing))
+        ends = [len(missing) * part // count for part in range(count + 1)]
+        parts = [missing[begin:end] for begin, end in pairwise(ends)]
         with ThreadPoolExecutor(count) as pool:
             list(pool.map(_compile_apart, parts))
     for job in missing:
@@ -243,24 +246,29 @@ def _compile_apart(jobs: Sequence[_Job]) -> None:
         folder = Path(name)
         tasks = [{**job.task, "file": str(index)} for index, job in enumerate(jobs)]
         (folder / "jobs.json").write_text(json.dumps(tasks), encoding="utf-8")
-        _run_worker(folder, ", ".join(job.kernel.facts["name"] for job in jobs))
+        _run_worker(folder, jobs)
         results = json.loads((folder / "results.json").read_text("utf-8"))
         for index, (job, result) in enumerate(zip(jobs, results, strict=True)):
             failed = "error" in result
             _keep(job, result, b"" if failed else (folder / str(index)).read_bytes())
 
 
-def _run_worker(folder: Path, names: str) -> None:
+def _run_worker(folder: Path, jobs: Sequence[_Job]) -> None:
     """Do the jobs in a folder: in a process of wrapperir's where it is loaded."""
+    names = ", ".join(job.kernel.facts["name"] for job in jobs)
     worker = _HERE / "triton_worker.py"
     ours: Any = sys.modules.get("wrapperir.kernels.triton_compile")
     theirs = ours and Path(ours.__file__).with_name(worker.name)
     if theirs and theirs.read_bytes() == worker.read_bytes():
-        ours.WORKERS.compile(folder, names)
+        sources = (job.kernel.source.read_text("utf-8") for job in jobs)
+        ours.WORKERS.compile(folder, names, ours.imported_modules(sources))
         return
     command = [sys.executable, "-P", str(worker)]
+    given = f"run {folder}\n"
     done = subprocess.run(  # noqa: S603
-        command, input=f"{folder}\n", capture_output=True, text=True, errors="replace"
+        command, input=given, capture_output=True, text=True, errors="replace"
     )
     if not (folder / "results.json").exists():
-        raise RuntimeError(f"{names}: the compiler of kernels ended: {done.stderr[-1000:]}")
+        output = folder / "output"
+        said = output.read_text(errors="replace") if output.exists() else done.stderr
+        raise RuntimeError(f"{names}: the compiler of kernels ended: {said[-1000:]}")
