@@ -12,10 +12,31 @@ from torch.utils import _pytree as pytree
 from wrapperir.frontend.lowering.rules import NotLoweredError
 
 
+aten: Any = torch.ops.aten
+
+_WITH_RULES = frozenset(
+    {
+        *(aten.all.default, aten.all.dim, aten.all.dims),
+        *(aten.count_nonzero.default, aten.count_nonzero.dim_IntList),
+        *(aten.std.correction, aten.std_mean.correction, aten.logsumexp.default),
+        *(aten._softmax_backward_data.default, aten._log_softmax_backward_data.default),
+        *(aten.native_layer_norm_backward.default, aten.native_batch_norm_backward.default),
+        aten.native_group_norm_backward.default,
+        *(aten.nll_loss_forward.default, aten.nll_loss2d_forward.default),
+        *(aten.nll_loss_backward.default, aten.nll_loss2d_backward.default),
+    }
+)
+"""Operators whose rules make fewer loops than their decompositions do."""
+
+
 @lru_cache(maxsize=1)
 def table() -> Mapping[Any, Callable[..., Any]]:
     """Return the decompositions that graphs are made with."""
-    return dict(_decomp.core_aten_decompositions())
+    return {
+        operator: function
+        for operator, function in _decomp.core_aten_decompositions().items()
+        if operator not in _WITH_RULES
+    }
 
 
 def decomposed(node: torch.fx.Node) -> torch.fx.Graph:

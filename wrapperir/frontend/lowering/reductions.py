@@ -1,0 +1,231 @@
+"""Rules of operators that reduce dimensions: sums, extremes and their positions."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+import torch
+
+from wrapperir.frontend.lowering.nest_builder import NestBuilder
+from wrapperir.frontend.lowering.pointwise import number_operand, truth, zero
+from wrapperir.frontend.lowering.reduction_space import (
+    ReductionSpace,
+    accumulated,
+    arguments,
+    reduction_space,
+)
+from wrapperir.frontend.lowering.rules import NotLoweredError, rule
+from wrapperir.frontend.lowering.scope import LoopScope
+from wrapperir.frontend.lowering.values import TensorValue, Value
+from wrapperir.ir import DType
+from wrapperir.lowering.scalar_op import ReduceOp
+from wrapperir.lowering.scalar_op import ScalarOp as Op
+
+aten: Any = torch.ops.aten
+prims: Any = torch.ops.prims
+
+OneValue: TypeAlias = Callable[[NestBuilder, str], str]
+"""Computes a value from another."""
+
+
+def same(builder: NestBuilder, value: str) -> str:
+    """Return the value."""
+    return value
+
+
+def reduce_elements(
+    scope: LoopScope,
+    node: torch.fx.Node,
+    space: ReductionSpace,
+    op: ReduceOp,
+    element: OneValue,
+    finish: OneValue = same,
+) -> TensorValue:
+    """Append a nest that reduces what ``element`` computes of the node's first argument.
+
+    ``finish`` computes the result from what is reduced.
+    """
+    tensor = scope.tensor(node.args[0])
+    result = scope.allocate(node.name, node.meta["val"])
+    builder = space.builder()
+    with builder.inner(space.inner) as inner:
+        value = builder.load(tensor, space.point(builder.point, inner))
+        (reduced,) = builder.reduce(op, element(builder, value))
+    finished = finish(builder, reduced)
+    builder.store(result, space.result_point(result, builder.point), finished)
+    scope.add_nest(builder, node.name)
+    return result
+
+
+def space_of(scope: LoopScope, node: torch.fx.Node, dims: object) -> ReductionSpace:
+    """Return the dimensions that a node reduces, given its argument ``dims``."""
+    example: Any = node.meta["val"]
+    result: torch.Tensor = example[0] if isinstance(example, tuple | list) else example
+    given: Any = dims
+    chosen: int | Iterable[int] | None = given
+    return reduction_space(scope.tensor(node.args[0]), chosen, result)
+
+
+@rule(
+    *(aten.sum.default, aten.sum.dim_IntList, prims.sum.default),
+    *(aten.prod.default, aten.prod.dim_int, prims.prod.default),
+)
+def _sum(scope: LoopScope, node: torch.fx.Node) -> Value:
+    """Lower a sum or product, of values converted to the dtype of the result."""
+    given = arguments(node)
+    space = space_of(scope, node, given.get("dim", given.get("dims")))
+    dtype = scope.element_type(node.meta["val"].dtype)
+    is_sum = node.target.__name__.startswith("sum")  # type: ignore[union-attr]
+    op = ReduceOp.SUM if is_sum else ReduceOp.PROD
+    if dtype is DType.BOOL:
+        op = ReduceOp.ANY if is_sum else ReduceOp.ALL
+
+    def element(builder: NestBuilder, value: str) -> str:
+        return builder.cast(builder.cast(value, dtype), accumulated(dtype))
+
+    return reduce_elements(scope, node, space, op, element)
+
+
+@rule(aten.mean.default, aten.mean.dim)
+def _mean(scope: LoopScope, node: torch.fx.Node) -> Value:
+    space = space_of(scope, node, arguments(node).get("dim"))
+    dtype = scope.element_type(node.meta["val"].dtype)
+    if not dtype.is_float:
+        raise NotLoweredError("a mean of whole numbers")
+
+    def element(builder: NestBuilder, value: str) -> str:
+        return builder.cast(builder.cast(value, dtype), accumulated(dtype))
+
+    def finish(builder: NestBuilder, value: str) -> str:
+        count = number_operand(builder, space.count, builder.dtype(value))
+        return builder.apply(Op.DIV, value, count)
+
+    return reduce_elements(scope, node, space, ReduceOp.SUM, element, finish)
+
+
+def extreme_operation(dtype: DType, is_max: bool) -> ReduceOp:
+    """Return the reduction to the greatest or least value of a dtype."""
+    if dtype is DType.BOOL:
+        return ReduceOp.ANY if is_max else ReduceOp.ALL
+    return ReduceOp.MAX if is_max else ReduceOp.MIN
+
+
+def widen(builder: NestBuilder, value: str) -> str:
+    """Return a value in the dtype that values of its dtype are added up in."""
+    return builder.cast(value, accumulated(builder.dtype(value)))
+
+
+@rule(
+    *(aten.amax.default, aten.max.default, prims.amax.default),
+    *(aten.amin.default, aten.min.default, prims.amin.default),
+)
+def _extreme(scope: LoopScope, node: torch.fx.Node) -> Value:
+    given = arguments(node)
+    space = space_of(scope, node, given.get("dim", given.get("dims")))
+    op = extreme_operation(scope.tensor(node.args[0]).dtype, is_greatest(node))
+    return reduce_elements(scope, node, space, op, widen)
+
+
+def is_greatest(node: torch.fx.Node) -> bool:
+    """Say whether a node looks for the greatest value, not the least."""
+    target: Any = node.target
+    return "max" in target.__name__.split(".")[0]
+
+
+@rule(aten.max.dim, aten.min.dim)
+def _extreme_and_position(scope: LoopScope, node: torch.fx.Node) -> Value:
+    """Lower to the extreme value along a dimension and the first position of it."""
+    tensor = scope.tensor(node.args[0])
+    space = space_of(scope, node, arguments(node)["dim"])
+    examples = node.meta["val"]
+    values = scope.allocate(f"{node.name}_values", examples[0])
+    places = scope.allocate(f"{node.name}_indices", examples[1])
+    builder = space.builder()
+    with builder.inner(space.inner) as inner:
+        value = widen(builder, builder.load(tensor, space.point(builder.point, inner)))
+        op = extreme_operation(tensor.dtype, is_greatest(node))
+        (extreme,) = builder.reduce(op, value)
+        place = _reduce_position(builder, value, is_greatest(node))
+    point = space.result_point(values, builder.point)
+    builder.store(values, point, extreme)
+    builder.store(places, point, place)
+    scope.add_nest(builder, node.name)
+    return values, places
+
+
+def _reduce_position(builder: NestBuilder, value: str, is_max: bool) -> str:
+    if builder.dtype(value) is DType.BOOL:
+        value = builder.cast(value, DType.U8)
+    (place,) = builder.reduce(ReduceOp.ARGMAX if is_max else ReduceOp.ARGMIN, value)
+    return place
+
+
+@rule(aten.argmax.default, aten.argmin.default)
+def _position(scope: LoopScope, node: torch.fx.Node) -> Value:
+    space = space_of(scope, node, arguments(node)["dim"])
+    op = ReduceOp.ARGMAX if is_greatest(node) else ReduceOp.ARGMIN
+
+    def element(builder: NestBuilder, value: str) -> str:
+        if builder.dtype(value) is DType.BOOL:
+            return builder.cast(value, DType.U8)
+        return widen(builder, value)
+
+    return reduce_elements(scope, node, space, op, element)
+
+
+@rule(
+    *(aten.any.default, aten.any.dim, aten.any.dims),
+    *(aten.all.default, aten.all.dim, aten.all.dims),
+)
+def _any(scope: LoopScope, node: torch.fx.Node) -> Value:
+    space = space_of(scope, node, arguments(node).get("dim"))
+    is_any = node.target.__name__.startswith("any")  # type: ignore[union-attr]
+    return reduce_elements(
+        scope, node, space, ReduceOp.ANY if is_any else ReduceOp.ALL, truth
+    )
+
+
+@rule(aten.count_nonzero.default, aten.count_nonzero.dim_IntList)
+def _count_nonzero(scope: LoopScope, node: torch.fx.Node) -> Value:
+    space = space_of(scope, node, arguments(node).get("dim"))
+
+    def element(builder: NestBuilder, value: str) -> str:
+        return builder.cast(truth(builder, value), DType.I64)
+
+    return reduce_elements(scope, node, space, ReduceOp.SUM, element)
+
+
+@rule(aten.linalg_vector_norm.default)
+def _vector_norm(scope: LoopScope, node: torch.fx.Node) -> Value:
+    given = arguments(node)
+    space = space_of(scope, node, given["dim"])
+    order = scope.expr(given["ord"])
+    dtype = scope.element_type(node.meta["val"].dtype)
+    if not isinstance(order, int | float) or not dtype.is_float:
+        raise NotLoweredError("a norm of a symbolic order, or of whole numbers")
+
+    def element(builder: NestBuilder, value: str) -> str:
+        value = builder.cast(builder.cast(value, dtype), accumulated(dtype))
+        if order == 2:
+            return builder.apply(Op.MUL, value, value)
+        if order == 0:
+            is_other = builder.apply(Op.NE, value, zero(builder, value))
+            return builder.cast(is_other, builder.dtype(value))
+        size = builder.apply(Op.ABS, value)
+        if order in (1, float("inf"), -float("inf")):
+            return size
+        return builder.apply(Op.POW, size, builder.literal(order, builder.dtype(size)))
+
+    def finish(builder: NestBuilder, value: str) -> str:
+        if order == 2:
+            return builder.apply(Op.SQRT, value)
+        if order in (0, 1, float("inf"), -float("inf")):
+            return value
+        return builder.apply(Op.POW, value, builder.literal(1 / order, builder.dtype(value)))
+
+    op = ReduceOp.SUM
+    if order in (float("inf"), -float("inf")):
+        # The norm of no elements is 0.
+        if 0 in space.inner:
+            raise NotLoweredError("the norm of no elements")
+        op = ReduceOp.MAX if order > 0 else ReduceOp.MIN
+    return reduce_elements(scope, node, space, op, element, finish)

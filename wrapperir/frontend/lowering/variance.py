@@ -1,0 +1,82 @@
+"""Rules of variances and standard deviations."""
+
+from typing import Any
+
+import torch
+
+from wrapperir.frontend.lowering.nest_builder import NestBuilder
+from wrapperir.frontend.lowering.pointwise import number_operand
+from wrapperir.frontend.lowering.reduction_space import ReductionSpace, arguments
+from wrapperir.frontend.lowering.reductions import space_of, widen
+from wrapperir.frontend.lowering.rules import NotLoweredError, rule
+from wrapperir.frontend.lowering.scope import LoopScope
+from wrapperir.frontend.lowering.values import TensorValue, Value
+from wrapperir.ir import Expr, maximum, sub
+from wrapperir.lowering.scalar_op import ReduceOp
+from wrapperir.lowering.scalar_op import ScalarOp as Op
+
+aten: Any = torch.ops.aten
+prims: Any = torch.ops.prims
+
+
+def reduce_moments(
+    builder: NestBuilder, tensor: TensorValue, space: ReductionSpace
+) -> tuple[str, str]:
+    """Return the mean, and the sum of squared differences from it, of half types as f32."""
+    with builder.inner(space.inner) as inner:
+        value = widen(builder, builder.load(tensor, space.point(builder.point, inner)))
+        mean, squares, _ = builder.reduce(ReduceOp.WELFORD, value)
+    return mean, squares
+
+
+def divided(builder: NestBuilder, value: str, count: Expr, correction: Expr = 0) -> str:
+    """Return a value divided by ``count - correction``, or by 0 if that is less."""
+    if isinstance(correction, float) and correction.is_integer():
+        correction = int(correction)
+    dtype = builder.dtype(value)
+    if isinstance(correction, int):
+        divisor = number_operand(builder, maximum(sub(count, correction), 0), dtype)
+    else:
+        number = builder.index_value(count, dtype)
+        less = builder.apply(Op.SUB, number, number_operand(builder, correction, dtype))
+        divisor = builder.apply(Op.MAXIMUM, less, number_operand(builder, 0, dtype))
+    return builder.apply(Op.DIV, value, divisor)
+
+
+@rule(
+    *(aten.var.correction, aten.std.correction, prims.var.default),
+    *(aten.var_mean.correction, aten.std_mean.correction),
+)
+def _variance(scope: LoopScope, node: torch.fx.Node) -> Value:
+    given = arguments(node)
+    space = space_of(scope, node, given.get("dim", given.get("dims")))
+    tensor = scope.tensor(node.args[0])
+    correction = 1 if given["correction"] is None else scope.expr(given["correction"])
+    if not tensor.dtype.is_float:
+        raise NotLoweredError("a variance of whole numbers")
+    examples = node.meta["val"]
+    several = isinstance(examples, tuple | list)
+    result = scope.allocate(node.name, examples[0] if several else examples)
+    builder = space.builder()
+    mean, squares = reduce_moments(builder, tensor, space)
+    variance = divided(builder, squares, space.count, correction)
+    if node.target in (aten.std.correction, aten.std_mean.correction):
+        variance = builder.apply(Op.SQRT, variance)
+    point = space.result_point(result, builder.point)
+    builder.store(result, point, variance)
+    if not several:
+        scope.add_nest(builder, node.name)
+        return result
+    middle = scope.allocate(f"{node.name}_mean", examples[1])
+    builder.store(middle, point, mean)
+    scope.add_nest(builder, node.name)
+    return result, middle
+
+
+def inverse_deviation(
+    builder: NestBuilder, squares: str, count: Expr, epsilon: Expr
+) -> str:
+    """Return ``1 / sqrt(squares / count + epsilon)``."""
+    variance = divided(builder, squares, count)
+    small = number_operand(builder, epsilon, builder.dtype(variance))
+    return builder.apply(Op.RSQRT, builder.apply(Op.ADD, variance, small))
