@@ -1,7 +1,10 @@
 """The rules of all operators."""
 
 from wrapperir.frontend.lowering import (
+    batch_norm,
     creation,
+    losses,
+    norms,
     pointwise,
     reductions,
     scans,
@@ -13,7 +16,10 @@ from wrapperir.frontend.lowering.rules import RULES
 
 __all__ = [
     "RULES",
+    "batch_norm",
     "creation",
+    "losses",
+    "norms",
     "pointwise",
     "reductions",
     "scans",
