@@ -1,5 +1,6 @@
 """Rules of batch norm, in training and inference, and of its gradient."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -128,7 +129,7 @@ def _with_running(scope: LoopScope, node: torch.fx.Node, norm: Normalization) ->
 
 
 def _running_deviation(
-    builder: NestBuilder, tensors: Normalized, point: Any, epsilon: Expr
+    builder: NestBuilder, tensors: Normalized, point: Sequence[Expr], epsilon: Expr
 ) -> str:
     """Return ``1 / sqrt(variance + epsilon)``."""
     variance = tensors.load(builder, tensors.deviation, tensors.norm.statistic(point))

@@ -11,7 +11,6 @@ from torch.utils import _pytree as pytree
 
 from wrapperir.frontend.lowering.rules import NotLoweredError
 
-
 aten: Any = torch.ops.aten
 
 _WITH_RULES = frozenset(
@@ -32,9 +31,10 @@ _WITH_RULES = frozenset(
 @lru_cache(maxsize=1)
 def table() -> Mapping[Any, Callable[..., Any]]:
     """Return the decompositions that graphs are made with."""
+    core: Mapping[Any, Callable[..., Any]] = dict(_decomp.core_aten_decompositions())
     return {
         operator: function
-        for operator, function in _decomp.core_aten_decompositions().items()
+        for operator, function in core.items()
         if operator not in _WITH_RULES
     }
 

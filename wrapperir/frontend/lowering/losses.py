@@ -133,9 +133,7 @@ def _nll_loss_backward(scope: LoopScope, node: torch.fx.Node) -> Value:
     rest = (*point[: loss.channel], *point[loss.channel + 1 :])
     target, counts = loss.load_target(builder, rest)
     is_target = builder.apply(Op.EQ, target, builder.index_value(place, DType.I64))
-    value = builder.cast(
-        builder.load(gradient, rest if gradient.size else ()), loss.dtype
-    )
+    value = builder.cast(builder.load(gradient, rest if gradient.size else ()), loss.dtype)
     if loss.weight is not None:
         weight = builder.cast(builder.load(loss.weight, [place]), loss.dtype)
         value = builder.apply(Op.MUL, value, weight)

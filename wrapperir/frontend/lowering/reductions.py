@@ -220,7 +220,9 @@ def _vector_norm(scope: LoopScope, node: torch.fx.Node) -> Value:
             return builder.apply(Op.SQRT, value)
         if order in (0, 1, float("inf"), -float("inf")):
             return value
-        return builder.apply(Op.POW, value, builder.literal(1 / order, builder.dtype(value)))
+        return builder.apply(
+            Op.POW, value, builder.literal(1 / order, builder.dtype(value))
+        )
 
     op = ReduceOp.SUM
     if order in (float("inf"), -float("inf")):

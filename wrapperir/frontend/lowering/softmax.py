@@ -4,6 +4,7 @@ Each is one nest, whose inner loops run over the dimension: the maximum, the sum
 exponentials, the results.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from wrapperir.frontend.lowering.reductions import space_of, widen
 from wrapperir.frontend.lowering.rules import rule
 from wrapperir.frontend.lowering.scope import LoopScope
 from wrapperir.frontend.lowering.values import TensorValue, Value
+from wrapperir.ir import Expr
 from wrapperir.lowering.scalar_op import ReduceOp
 from wrapperir.lowering.scalar_op import ScalarOp as Op
 
@@ -21,12 +23,14 @@ aten: Any = torch.ops.aten
 
 
 def _load_wide(
-    builder: NestBuilder, tensor: TensorValue, space: ReductionSpace, inner: Any
+    builder: NestBuilder, tensor: TensorValue, space: ReductionSpace, inner: Sequence[Expr]
 ) -> str:
     return widen(builder, builder.load(tensor, space.point(builder.point, inner)))
 
 
-def _reduce_maximum(builder: NestBuilder, tensor: TensorValue, space: ReductionSpace) -> str:
+def _reduce_maximum(
+    builder: NestBuilder, tensor: TensorValue, space: ReductionSpace
+) -> str:
     with builder.inner(space.inner) as inner:
         value = _load_wide(builder, tensor, space, inner)
         (most,) = builder.reduce(ReduceOp.MAX, value)

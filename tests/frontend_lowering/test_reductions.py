@@ -1,0 +1,147 @@
+"""Reductions through the lowering, beside eager."""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import pytest
+import torch
+
+from tests.frontend_lowering.lowered import check
+
+Function: TypeAlias = Callable[[torch.Tensor], Any]
+
+INF = float("inf")
+ANY_DTYPE: list[Function] = [
+    lambda x: x.sum(),
+    lambda x: x.sum(1),
+    lambda x: x.sum((0, -1), keepdim=True),
+    lambda x: x.sum((), keepdim=True),
+    lambda x: x.sum(dtype=torch.float64),
+    lambda x: x.sum(1, dtype=torch.int32),
+    lambda x: x.sum(2, dtype=torch.bool),
+    lambda x: x.prod(),
+    lambda x: x.prod(-1, keepdim=True),
+    lambda x: x.any(),
+    lambda x: x.any(1, keepdim=True),
+    lambda x: x.all((0, 2)),
+    lambda x: torch.count_nonzero(x, 1),
+    lambda x: x.amax(),
+    lambda x: x.amin((0, 2), keepdim=True),
+    lambda x: x.min(),
+    lambda x: x.max(1),
+    lambda x: x.min(-1, keepdim=True),
+    lambda x: torch.aminmax(x),
+]
+NUMBERS: list[Function] = [
+    lambda x: x.argmax(),
+    lambda x: x.argmin(0, keepdim=True),
+    lambda x: x.argmax(-2),
+]
+REAL: list[Function] = [
+    lambda x: x.mean(),
+    lambda x: x.mean((0, 2), keepdim=True),
+    lambda x: x.mean(1, dtype=torch.float64),
+    lambda x: x.nansum(1),
+    lambda x: x.var(),
+    lambda x: x.var(1, correction=0),
+    lambda x: x.std((0, 1), correction=2.5),
+    lambda x: torch.var_mean(x, 1),
+    lambda x: torch.std_mean(x, (0, 2), keepdim=True),
+    lambda x: x.norm(),
+    lambda x: torch.linalg.vector_norm(x, 1, 1),
+    lambda x: torch.linalg.vector_norm(x, 0, -1),
+    lambda x: torch.linalg.vector_norm(x, INF, (0, 1)),
+    lambda x: torch.linalg.vector_norm(x, -INF, (0, 1), keepdim=True),
+    lambda x: torch.linalg.vector_norm(x, 3.5, -1),
+    lambda x: x.logsumexp(1),
+    lambda x: x.logsumexp((0, 2), keepdim=True),
+]
+
+
+def each(functions: list[Function]) -> Function:
+    """Return a function that returns what each of several does."""
+    return lambda x: [function(x) for function in functions]
+
+
+def values(*size: int) -> torch.Tensor:
+    return torch.randn(*size, generator=torch.Generator().manual_seed(7))
+
+
+def with_specials() -> torch.Tensor:
+    x = values(3, 5, 7)
+    x[1, 2, 3] = float("nan")
+    x[0, :, 1] = INF
+    x[0, :, 2] = -INF
+    x[2, 1] = x[2, 0]
+    return x
+
+
+@pytest.mark.parametrize(
+    "x",
+    [values(3, 5, 7), values(7, 5, 3).transpose(0, 2), with_specials()],
+    ids=["contiguous", "transposed", "specials"],
+)
+def test_reals(x: torch.Tensor) -> None:
+    finite = [f for f in ANY_DTYPE if "int32" not in str(f.__code__.co_names)]
+    check(each([*finite, *NUMBERS, *REAL]), x)
+
+
+def test_doubles() -> None:
+    check(each([*ANY_DTYPE, *NUMBERS, *REAL]), values(3, 5, 7).double())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_halves(dtype: torch.dtype) -> None:
+    check(each([*ANY_DTYPE, *NUMBERS, *REAL]), values(3, 5, 7).to(dtype), rtol=0.02)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int8, torch.uint8])
+def test_whole_numbers(dtype: torch.dtype) -> None:
+    check(each([*ANY_DTYPE, *NUMBERS]), (values(3, 5, 7) * 3).to(dtype))
+
+
+def test_bools() -> None:
+    check(each(ANY_DTYPE), values(3, 5, 7) > 0)
+
+
+def test_no_elements() -> None:
+    functions: list[Function] = [
+        *(lambda x: x.sum(), lambda x: x.sum(0), lambda x: x.prod(1), lambda x: x.mean(0)),
+        *(lambda x: x.any(0), lambda x: x.all(), lambda x: x.norm(dim=0)),
+        *(lambda x: x.amax(1), lambda x: x.logsumexp(0), lambda x: x.argmax(1)),
+        *(lambda x: x.var(0), lambda x: torch.linalg.vector_norm(x, INF, 1)),
+    ]
+    check(each(functions), torch.empty(0, 4))
+
+
+def test_a_tensor_without_dimensions() -> None:
+    functions: list[Function] = [
+        *(lambda x: x.sum(), lambda x: x.sum(0), lambda x: x.max(-1), lambda x: x.argmax()),
+        *(lambda x: x.argmin(0), lambda x: x.std(correction=0), lambda x: x.any(0)),
+        *(lambda x: x.amax(-1), lambda x: x.logsumexp(0), lambda x: x.mean(-1)),
+    ]
+    check(each(functions), torch.tensor(3.5))
+
+
+def test_symbolic_sizes() -> None:
+    functions: list[Function] = [
+        *(lambda x: x.sum((0, 2)), lambda x: x.mean(1), lambda x: x.argmax()),
+        *(lambda x: x.var(1), lambda x: x.std(0, correction=1.5), lambda x: x.max(0)),
+        *(lambda x: x.logsumexp(-1), lambda x: x.norm(p=3, dim=1)),
+    ]
+    check(each(functions), values(4, 5, 6), dynamic=True)
+
+
+def test_gradients() -> None:
+    functions: list[Function] = [
+        *(lambda x: x.sum(1), lambda x: x.mean(), lambda x: x.var(1), lambda x: x.norm()),
+        *(lambda x: x.logsumexp(0), lambda x: x.amax(0), lambda x: x.std(2)),
+    ]
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        total = sum((f(x) ** 2).sum() for f in functions)
+        assert isinstance(total, torch.Tensor)
+        return torch.autograd.grad(total, x)[0]
+
+    x = values(3, 4, 5)
+    check(lambda x: step(x.requires_grad_()), x, calls=None)
