@@ -12,6 +12,7 @@ from wrapperir.lowering.loops import (
     ExternCall,
     InnerLoop,
     Item,
+    Literal,
     Load,
     LoopGraph,
     Nest,
@@ -333,3 +334,27 @@ def test_a_reader_of_few_values_computes_them() -> None:
     graph.buffers["last"] = tensor(DType.F32, (64,))
     graph.items.append(Nest(name="last", axes=_AXES[:1], body=body))
     assert _shape(graph.plan("last")) == ["x last"]
+
+
+def test_operators_that_change_no_bit_are_dropped() -> None:
+    graph = Graph()
+    graph.input("x")
+    body: list[Step] = [Load(result="v", dtype=DType.F32, buffer="x", index=(_I, _J))]
+    value = "v"
+    for number, (op, literal) in enumerate(
+        [
+            (ScalarOp.MUL, 1.0),
+            (ScalarOp.DIV, 1.0),
+            (ScalarOp.SUB, 0.0),
+            (ScalarOp.ADD, 0.0),
+            (ScalarOp.SUB, -0.0),
+        ]
+    ):
+        body.append(Literal(result=f"c{number}", dtype=DType.F32, value=literal))
+        operands = (value, f"c{number}")
+        value = f"w{number}"
+        body.append(Apply(result=value, dtype=DType.F32, op=op, operands=operands))
+    body.append(Store(buffer="y", index=(_I, _J), value=value))
+    graph.buffers["y"] = tensor(DType.F32, _SIZE)
+    graph.items.append(Nest(name="y", axes=_AXES, body=tuple(body)))
+    assert _operations(graph.plan("y")) == ["add", "sub"]

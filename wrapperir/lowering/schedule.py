@@ -97,6 +97,7 @@ def plan_kernels(graph: LoopGraph, options: SchedulingOptions | None = None) -> 
     fusion = Fusion(items, graph.buffers, kept, options.symbols)
     fusion.names.update({node.number: (node.item.name,) for node in nodes})
     recompute = Recomputation(items, graph.buffers, kept, options.symbols, fusion.names)
+    _remove_redundancy(items, kept, options)
     recompute.inline_moves()
     fusion.run()
     _remove_redundancy(items, kept, options)

@@ -20,6 +20,7 @@ After, if nothing else reads ``y``::
 This is local value numbering (Cocke and Schwartz, 1970).
 """
 
+import math
 from collections.abc import Callable, Hashable
 
 from attrs import evolve
@@ -89,6 +90,7 @@ class _Numbering:
         self._computed: dict[Hashable, tuple[str, ...]] = {}
         self._casts: dict[str, Apply] = {}
         self._dtypes: dict[str, DType] = {}
+        self._literals: dict[str, int | float | bool] = {}
         self._stored: dict[str, dict[tuple[Expr, ...], str]] = {}
         self._versions: dict[str, int] = {}
 
@@ -102,12 +104,14 @@ class _Numbering:
             forwarded = self._stored.get(new.buffer, {}).get(new.index)
             if forwarded is not None:
                 return self._forward(new, forwarded)
-        elif isinstance(new, Apply) and new.op is ScalarOp.CAST:
-            source = self._cast_source(new)
+        elif isinstance(new, Apply):
+            is_cast = new.op is ScalarOp.CAST
+            source = self._cast_source(new) if is_cast else self._identity_operand(new)
             if source is not None:
                 self._names[new.result] = source
                 return ()
-            self._casts[new.result] = new
+            if is_cast:
+                self._casts[new.result] = new
         key = self._key(new)
         found = self._computed.get(key)
         if found is not None:
@@ -116,6 +120,8 @@ class _Numbering:
         self._computed[key] = results(new)
         if isinstance(new, Load | Apply | Literal | IndexValue):
             self._dtypes[new.result] = new.dtype
+        if isinstance(new, Literal):
+            self._literals[new.result] = new.value
         return (new,)
 
     def _note_store(self, store: Store) -> None:
@@ -152,6 +158,23 @@ class _Numbering:
             and self._dtypes.get(before.operands[0]) is DType.F32
         ):
             return before.operands[0]
+        return None
+
+    def _identity_operand(self, new: Apply) -> str | None:
+        """Return the operand that a result equals in every bit, such as ``x * 1``."""
+        if len(new.operands) != 2:
+            return None
+        left, right = new.operands
+        one, two = self._literals.get(left), self._literals.get(right)
+        if new.op is ScalarOp.MUL and one == 1:
+            return right
+        if new.op in (ScalarOp.MUL, ScalarOp.DIV) and two == 1:
+            return left
+        # A sum of -0.0 and 0.0 is 0.0.
+        if new.op is ScalarOp.SUB and two == 0 and math.copysign(1, two) > 0:
+            return left
+        if new.op is ScalarOp.ADD and new.dtype.is_integer:
+            return right if one == 0 else left if two == 0 else None
         return None
 
     def _key(self, new: Instruction) -> Hashable:
