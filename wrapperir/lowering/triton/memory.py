@@ -16,6 +16,7 @@ from wrapperir.lowering.loops import (
     StoreMode,
 )
 from wrapperir.lowering.renderer import LoopKernel
+from wrapperir.lowering.substitution import index_of, instructions, operands
 from wrapperir.lowering.triton.dtypes import TYPES, number_text
 from wrapperir.lowering.triton.index_code import IndexWriter
 from wrapperir.lowering.triton.tile import Dimension
@@ -56,7 +57,7 @@ class Memory:
         self._index = index
         self._values = values
         self._buffers = {buffer.name: buffer.type for buffer in kernel.buffers}
-        steps = list(instructions(kernel.nest))
+        steps = list(instructions(kernel.nest.body))
         self._written = {step.buffer for step in steps if isinstance(step, Store)}
         self._has_loops = any(isinstance(step, InnerLoop) for step in kernel.nest.body)
         self._versions: dict[str, int] = {}
@@ -248,32 +249,17 @@ def _pointer(buffer: str, offset: Value) -> str:
     return f"{buffer} + {offset.text if is_atom else f'({offset.text})'}"
 
 
-def instructions(nest: Nest) -> Iterable[Instruction]:
-    """Yield the instructions of a nest, those of inner loops in their place."""
-    for step in nest.body:
-        if isinstance(step, InnerLoop):
-            yield from step.body
-        else:
-            yield step
-
-
 def _index_names(index: Sequence[Expr]) -> list[str]:
     return [name for expr in index for name in symbols_in(expr)]
 
 
 def _sources(steps: Iterable[Instruction]) -> dict[str, tuple[str, ...]]:
     """Return, for values but constants, the values that each is computed from."""
-    found: dict[str, tuple[str, ...]] = {}
-    for step in steps:
-        match step:
-            case Load():
-                mask = () if step.mask is None else (step.mask,)
-                found[step.result] = (*_index_names(step.index), *mask)
-            case Apply():
-                found[step.result] = step.operands
-            case _:
-                pass
-    return found
+    return {
+        step.result: (*_index_names(index_of(step)), *operands(step))
+        for step in steps
+        if isinstance(step, Load | Apply)
+    }
 
 
 def _reads_by_loop(nest: Nest) -> dict[int, frozenset[str]]:

@@ -2,6 +2,8 @@
 
 from typing import ClassVar
 
+from attrs import evolve
+
 from wrapperir.ir import (
     BufferParameter,
     ConstexprParameter,
@@ -19,8 +21,9 @@ from wrapperir.lowering.triton.body import Body, index_ranges
 from wrapperir.lowering.triton.device_functions import format_functions
 from wrapperir.lowering.triton.launch_rules import is_masked, plan_launches
 from wrapperir.lowering.triton.names import Names
+from wrapperir.lowering.triton.online_softmax import join_softmax
 from wrapperir.lowering.triton.refusals import nest_refusal
-from wrapperir.lowering.triton.tile import Tile, plan_tile
+from wrapperir.lowering.triton.tile import Tile, is_held, plan_tile
 from wrapperir.lowering.triton.widths import needs_long_offsets
 from wrapperir.lowering.triton.writer import Writer
 
@@ -46,6 +49,8 @@ class TritonRenderer(Renderer):
         """Return the kernel's definition: its source, parameters, grid and configs."""
         buffers = (*kernel.buffers, *([kernel.fault] if kernel.fault else []))
         names = _names(kernel, buffers)
+        if not is_held(kernel):
+            kernel = evolve(kernel, nest=join_softmax(kernel.nest))
         tile = plan_tile(kernel, names)
         ranges = index_ranges(kernel)
         launches = plan_launches(kernel, tile, ranges)

@@ -66,6 +66,15 @@ def held_block(extent: Expr) -> int | None:
     return block if block <= _MOST_HELD else None
 
 
+def is_held(kernel: LoopKernel) -> bool:
+    """Say whether the blocks of all inner loops cover them."""
+    return kernel.tiling.reduction is ReductionForm.PERSISTENT and all(
+        held_block(product(tuple(axis.extent for axis in step.axes))) is not None
+        for step in kernel.nest.body
+        if isinstance(step, InnerLoop)
+    )
+
+
 def plan_tile(kernel: LoopKernel, names: Names) -> Tile:
     """Return the dimensions of a kernel's tile."""
     by_name = {axis.name: axis for axis in kernel.nest.axes}
