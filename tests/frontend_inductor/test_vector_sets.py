@@ -28,7 +28,7 @@ def checks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 
 def checked(code: str, kind: VecISA | None = None) -> bool:
     """Return the result of a check in the context."""
-    with recalling_vector_sets():
+    with recalling_vector_sets:
         return (VecAVX2() if kind is None else kind).check_build(code)
 
 
@@ -77,7 +77,7 @@ def test_inductors_check_is_back_after_nested_and_failing_contexts(
     checks: list[str],
 ) -> None:
     stock = VecISA.check_build
-    with pytest.raises(KeyError), recalling_vector_sets(), recalling_vector_sets():
+    with pytest.raises(KeyError), recalling_vector_sets, recalling_vector_sets:
         raise KeyError
     assert VecISA.check_build is stock
 
@@ -87,12 +87,12 @@ def test_inductors_check_is_back_when_the_last_thread_leaves(checks: list[str]) 
     entered, left = threading.Event(), threading.Event()
 
     def other() -> None:
-        with recalling_vector_sets():
+        with recalling_vector_sets:
             entered.set()
             left.wait(10)
 
     thread = threading.Thread(target=other)
-    with recalling_vector_sets():
+    with recalling_vector_sets:
         thread.start()
         assert entered.wait(10)
     assert VecISA.check_build is not stock

@@ -24,6 +24,10 @@ from torch.utils import _pytree as pytree
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend import Lowered
 from wrapperir.frontend.inductor.attention import densify_masks, shorten_attention
+from wrapperir.frontend.inductor.compile_processes import (
+    kernels_not_compiled,
+    processes_started_late,
+)
 from wrapperir.frontend.inductor.cpu_triton import triton_for_cpu
 from wrapperir.frontend.inductor.decompositions import decompositions
 from wrapperir.frontend.inductor.program_cache import (
@@ -80,7 +84,12 @@ def own_settings(cache_key: str | None = None) -> Generator[None]:
     ``compile_fx`` reads some of these before it hands a graph on for compilation.
     ``cache_key`` is the key of :func:`~.program_cache.cached_by`.
     """
-    with config.patch(_CONFIG), cached_by(cache_key), recalling_vector_sets():
+    with (
+        config.patch(_CONFIG),
+        cached_by(cache_key),
+        recalling_vector_sets,
+        processes_started_late,
+    ):
         yield
 
 
@@ -111,7 +120,13 @@ def capturing(session: "Session", cache_key: str | None = None) -> Generator[Non
             # Alignment is asserted by lines, which the session makes.
             asserts = config.patch("alignment_asserts", False)
             settings = own_settings(cache_key)
-            with settings, asserts, triton_for_cpu(), offsets_from_the_storage():
+            with (
+                settings,
+                asserts,
+                triton_for_cpu(),
+                offsets_from_the_storage(),
+                kernels_not_compiled(),
+            ):
                 yield
         finally:
             for device, codegen in stock.items():

@@ -10,60 +10,44 @@ import contextlib
 import functools
 import os
 import shutil
-import threading
-from collections.abc import Callable, Generator
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch._inductor.cpp_builder import get_cpp_compiler
 from torch._inductor.cpu_vec_isa import VecISA
 
 from wrapperir.caching import PrivateCache, digest_of, user_cache
+from wrapperir.frontend.inductor.shared_patch import SharedPatch
 
-_Check: TypeAlias = Callable[[Any, str], bool]
-
-_sets: Any = VecISA
 _PASSED = {"passed": True}
-_LOCK = threading.Lock()
-_original: list[_Check] = []
-_entered = [0]
 
 
-@contextlib.contextmanager
-def recalling_vector_sets() -> Generator[None]:
-    """Have Inductor make no check of a vector set that passed in an earlier process.
+def _recalling(check: Callable[[Any, str], bool]) -> Callable[[Any, str], bool]:
+    """Return a check that looks up what passed in an earlier process."""
 
-    What Inductor calls is replaced for all threads, until the last one leaves the context.
-    """
-    with _LOCK:
-        if not _entered[0]:
-            _original[:] = [_sets.check_build]
-            _sets.check_build = _check
-        _entered[0] += 1
-    try:
-        yield
-    finally:
-        with _LOCK:
-            _entered[0] -= 1
-            if not _entered[0]:
-                _sets.check_build = _original[0]
-
-
-def _check(kind: VecISA, code: str) -> bool:
-    """Return whether a library of ``code`` builds with the flags of a set, and loads."""
-    (check,) = _original
-    place = _place(kind.build_arch_flags(), code)
-    if place is None:
-        return check(kind, code)
-    cache, key = place
-    with contextlib.suppress(OSError):
-        if cache.load(key) == _PASSED:
-            return True
-    passed = check(kind, code)
-    if passed:
+    def recall_or_check(kind: VecISA, code: str) -> bool:
+        place = _place(kind.build_arch_flags(), code)
+        if place is None:
+            return check(kind, code)
+        cache, key = place
         with contextlib.suppress(OSError):
-            cache.store(key, _PASSED)
-    return passed
+            if cache.load(key) == _PASSED:
+                return True
+        passed = check(kind, code)
+        if passed:
+            with contextlib.suppress(OSError):
+                cache.store(key, _PASSED)
+        return passed
+
+    return recall_or_check
+
+
+recalling_vector_sets = SharedPatch(VecISA, "check_build", _recalling)
+"""The context in which Inductor makes no check that passed in an earlier process.
+
+A check is whether a library of some code builds with the flags of a set, and loads.
+"""
 
 
 def _place(flags: str, code: str) -> tuple[PrivateCache, str] | None:
