@@ -72,8 +72,15 @@ class LinearTerms:
 def is_whole(expr: Expr) -> bool:
     """Say whether an expression is made of whole numbers only."""
     if isinstance(expr, Operation):
-        return expr.op not in _REAL and all(map(is_whole, expr.args))
+        is_power = expr.op is ExprOp.POW and _exponent(expr) is not None
+        return (is_power or expr.op not in _REAL) and all(map(is_whole, expr.args))
     return not isinstance(expr, float)
+
+
+def _exponent(power: Operation) -> int | None:
+    """Return the exponent of a power that is a product of equal factors."""
+    exponent = power.args[1]
+    return exponent if isinstance(exponent, int) and 0 <= exponent <= 8 else None
 
 
 class IndexRanges:
@@ -175,6 +182,13 @@ class IndexRanges:
                 for arg in args:
                     result = multiply_sums(result, arg)
                 return result
+            case ExprOp.POW:
+                exponent = _exponent(expr)
+                if exponent is not None:
+                    power: Sum = {(): 1}
+                    for _ in range(exponent):
+                        power = multiply_sums(power, args[0])
+                    return power
             case ExprOp.FLOORDIV:
                 return self.quotient(args[0], args[1])
             case ExprOp.MOD:

@@ -23,6 +23,8 @@ _WITH_RULES = frozenset(
         aten.native_group_norm_backward.default,
         *(aten.nll_loss_forward.default, aten.nll_loss2d_forward.default),
         *(aten.nll_loss_backward.default, aten.nll_loss2d_backward.default),
+        *(aten._unsafe_index.Tensor, aten._unsafe_index_put.default, aten.take.default),
+        aten.embedding_dense_backward.default,
     }
 )
 """Operators whose rules make fewer loops than their decompositions do."""

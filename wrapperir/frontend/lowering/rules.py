@@ -31,3 +31,9 @@ def rule(*operators: object) -> Callable[[Rule], Rule]:
         return function
 
     return register
+
+
+def argument(node: "torch.fx.Node", place: int, name: str, default: Any = None) -> Any:
+    """Return an argument of a node that it may be given by place or by name."""
+    given: Any = node.args
+    return given[place] if len(given) > place else node.kwargs.get(name, default)

@@ -171,6 +171,11 @@ class LoopScope:
         """Note that the node of the last :meth:`begin` has been lowered."""
         self._origin.pop()
 
+    @property
+    def is_decomposing(self) -> bool:
+        """Whether the node at hand is part of the decomposition of another."""
+        return len(self._origin) > 1
+
     # Layouts.
 
     def ranges(self, size: Sequence[Expr]) -> IndexRanges:

@@ -1,0 +1,139 @@
+"""Rules of operators that read elements whose positions other tensors have."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from wrapperir.frontend.lowering.creation import fill
+from wrapperir.frontend.lowering.element_positions import (
+    OUT_OF_RANGE,
+    checked,
+    indexed,
+    out_of_bounds,
+    position,
+)
+from wrapperir.frontend.lowering.nest_builder import NestBuilder
+from wrapperir.frontend.lowering.rules import rule
+from wrapperir.frontend.lowering.scope import LoopScope
+from wrapperir.frontend.lowering.values import TensorValue, Value
+from wrapperir.frontend.lowering.views import normal, reshaped
+from wrapperir.ir import Expr, product
+
+aten: Any = torch.ops.aten
+
+
+def matched(tensor: TensorValue, point: Sequence[Expr]) -> tuple[Expr, ...]:
+    """Return a point for a tensor that may have one dimension where others have none."""
+    if len(tensor.size) == len(point):
+        return tuple(point)
+    return () if not tensor.size else (0,)
+
+
+def replaced(
+    tensor: TensorValue, point: Sequence[Expr], dim: int, at: Expr
+) -> tuple[Expr, ...]:
+    """Return a point of a tensor with another position along a dimension."""
+    own = [*matched(tensor, point)]
+    if own:
+        own[dim] = at
+    return tuple(own)
+
+
+def extent_of(tensor: TensorValue, dim: int) -> Expr:
+    """Return the size of a dimension; a tensor without dimensions has one element."""
+    return tensor.size[dim] if tensor.size else 1
+
+
+@rule(aten.gather.default)
+def _gather(scope: LoopScope, node: torch.fx.Node) -> Value:
+    source, index = scope.tensor(node.args[0]), scope.tensor(node.args[2])
+    dim = normal(int(node.args[1]), len(source.size))  # type: ignore[arg-type]
+    if 0 in index.size:
+        return fill(scope, node, 0)
+    extent = extent_of(source, dim)
+    result = scope.allocate(node.name, node.meta["val"])
+    builder = NestBuilder(result.size)
+    at = position(
+        builder,
+        builder.load(index, builder.point),
+        extent,
+        wraps=False,
+        message=checked(scope, source, out_of_bounds(dim, extent)),
+    )
+    value = builder.load(source, replaced(source, builder.point, dim, at))
+    builder.store(result, builder.point, value)
+    scope.add_nest(builder, node.name)
+    return result
+
+
+@rule(aten.index_select.default)
+def _index_select(scope: LoopScope, node: torch.fx.Node) -> Value:
+    source, index = scope.tensor(node.args[0]), scope.tensor(node.args[2])
+    dim = normal(int(node.args[1]), len(source.size))  # type: ignore[arg-type]
+    result = scope.allocate(node.name, node.meta["val"])
+    builder = NestBuilder(result.size)
+    along = builder.point[dim : dim + 1]
+    at = position(
+        builder,
+        builder.load(index, matched(index, along)),
+        extent_of(source, dim),
+        wraps=False,
+        message=checked(scope, source, OUT_OF_RANGE),
+    )
+    value = builder.load(source, replaced(source, builder.point, dim, at))
+    builder.store(result, builder.point, value)
+    scope.add_nest(builder, node.name)
+    return result
+
+
+@rule(aten.embedding.default)
+def _embedding(scope: LoopScope, node: torch.fx.Node) -> Value:
+    weight, index = scope.tensor(node.args[0]), scope.tensor(node.args[1])
+    result = scope.allocate(node.name, node.meta["val"])
+    builder = NestBuilder(result.size)
+    row = position(
+        builder,
+        builder.load(index, builder.point[:-1]),
+        weight.size[0],
+        wraps=False,
+        message=checked(scope, weight, OUT_OF_RANGE),
+    )
+    value = builder.load(weight, (row, builder.point[-1]))
+    builder.store(result, builder.point, value)
+    scope.add_nest(builder, node.name)
+    return result
+
+
+@rule(aten.index.Tensor, aten._unsafe_index.Tensor)
+def _index(scope: LoopScope, node: torch.fx.Node) -> Value:
+    given: Any = node.args[1]
+    checks = node.target is aten.index.Tensor
+    chosen = indexed(scope, scope.tensor(node.args[0]), given)
+    result = scope.allocate(node.name, node.meta["val"])
+    builder = NestBuilder(result.size)
+    value = builder.load(chosen.source, chosen.point(scope, builder, checks=checks))
+    builder.store(result, builder.point, value)
+    scope.add_nest(builder, node.name)
+    return result
+
+
+@rule(aten.take.default)
+def _take(scope: LoopScope, node: torch.fx.Node) -> Value:
+    source, index = scope.tensor(node.args[0]), scope.tensor(node.args[1])
+    if 0 in index.size:
+        return fill(scope, node, 0)
+    count = product(source.size)
+    flat = reshaped(scope, source, (count,))
+    result = scope.allocate(node.name, node.meta["val"])
+    builder = NestBuilder(result.size)
+    at = position(
+        builder,
+        builder.load(index, builder.point),
+        count,
+        wraps=True,
+        message=checked(scope, source, "out of range: tried to access an index"),
+    )
+    builder.store(result, builder.point, builder.load(flat, (at,)))
+    scope.add_nest(builder, node.name)
+    return result

@@ -1,0 +1,95 @@
+"""Tensors that operators change: copies of their first argument, or it itself.
+
+A functional graph has the new contents of a tensor as another tensor.  Where nothing reads
+the old contents later, they need no copy::
+
+    %new = index_put(%cache, [%at], %row)          store cache[at] = row
+    copy_(%cache, %new)
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from wrapperir.frontend.lowering.scope import LoopScope
+from wrapperir.frontend.lowering.values import TensorValue
+
+aten: Any = torch.ops.aten
+
+
+def changed(scope: LoopScope, node: torch.fx.Node) -> TensorValue:
+    """Return a tensor with the contents of a node's first argument, to be written to."""
+    source = scope.tensor(node.args[0])
+    if may_overwrite(scope, node):
+        return source
+    result = scope.allocate(node.name, node.meta["val"])
+    scope.copy(source, result, node.name)
+    return result
+
+
+def may_overwrite(scope: LoopScope, node: torch.fx.Node) -> bool:
+    """Say whether a node's first argument may be changed: nothing reads it afterwards.
+
+    An input of the graph may be changed if the graph writes all of it later.
+    """
+    source: Any = node.args[0]
+    tensor = scope.tensor(source)
+    example: torch.Tensor = node.meta["val"]
+    if scope.is_decomposing or example.dtype != source.meta["val"].dtype:
+        return False
+    if any(_is_of(scope, each, tensor.buffer) for each in node.all_input_nodes[1:]):
+        return False
+    is_written = tensor.buffer not in scope.inputs
+    for each in _views(scope, source, tensor.buffer):
+        for user in each.users:
+            if user in scope.values or user is node:
+                continue
+            if user.target is not aten.copy_.default or user.args[1] is each:
+                return False
+            if each.op != "placeholder":
+                return False
+            is_written = True
+    return is_written and not (tensor.buffer in scope.inputs and _is_returned(node))
+
+
+def _is_returned(node: torch.fx.Node) -> bool:
+    """Say whether the graph returns a node or a view of it, which inputs must not be."""
+    found = {node}
+    pending = [node]
+    while pending:
+        for user in pending.pop().users:
+            if user.op == "output":
+                return True
+            if user not in found and _may_view(user):
+                found.add(user)
+                pending.append(user)
+    return False
+
+
+def _may_view(node: torch.fx.Node) -> bool:
+    """Say whether an operator may return a view of an argument, here or in eager."""
+    schema: Any = getattr(node.target, "_schema", None)
+    if schema is None or node.target is aten.flip.default:
+        return True
+    return any(each.alias_info for each in schema.returns)
+
+
+def _is_of(scope: LoopScope, node: torch.fx.Node, buffer: str) -> bool:
+    """Say whether the value of a node is in a buffer."""
+    leaves = pytree.tree_leaves(scope.values.get(node))
+    return any(isinstance(each, TensorValue) and each.buffer == buffer for each in leaves)
+
+
+def _views(scope: LoopScope, node: torch.fx.Node, buffer: str) -> Iterator[torch.fx.Node]:
+    """Yield the nodes whose values are in a buffer; they use each other."""
+    found = {node}
+    pending = [node]
+    while pending:
+        at = pending.pop()
+        yield at
+        for other in (*at.all_input_nodes, *at.users):
+            if other not in found and _is_of(scope, other, buffer):
+                found.add(other)
+                pending.append(other)

@@ -1,0 +1,358 @@
+"""Rules of operators that write elements at positions that other tensors have."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import torch
+
+from wrapperir.frontend.lowering.element_positions import (
+    checked,
+    indexed,
+    out_of_bounds,
+    position,
+)
+from wrapperir.frontend.lowering.gather import extent_of, matched, replaced
+from wrapperir.frontend.lowering.nest_builder import NestBuilder
+from wrapperir.frontend.lowering.overwriting import changed
+from wrapperir.frontend.lowering.pointwise import broadcast_point, number_operand
+from wrapperir.frontend.lowering.rules import RULES, NotLoweredError, Rule, argument, rule
+from wrapperir.frontend.lowering.scope import LoopScope
+from wrapperir.frontend.lowering.values import TensorValue, Value
+from wrapperir.frontend.lowering.views import normal, reshaped
+from wrapperir.ir import DType, Expr, product
+from wrapperir.lowering.loops import StoreMode
+from wrapperir.lowering.scalar_op import ScalarOp as Op
+
+aten: Any = torch.ops.aten
+
+Place: TypeAlias = Callable[[NestBuilder], tuple[Sequence[Expr], str]]
+"""Returns where a point of the updates writes, and the value."""
+
+_ATOMIC: dict[StoreMode, frozenset[DType]] = {
+    StoreMode.ADD: frozenset(
+        {DType.F64, DType.F32, DType.F16, DType.BF16, DType.I64, DType.I32}
+    ),
+    StoreMode.MIN: frozenset({DType.F64, DType.F32, DType.I64, DType.I32}),
+    StoreMode.MAX: frozenset({DType.F64, DType.F32, DType.I64, DType.I32}),
+}
+"""Dtypes that GPUs combine in memory."""
+
+
+def require_mode(scope: LoopScope, target: TensorValue, mode: StoreMode) -> None:
+    """Raise unless several points may write to one element of a tensor.
+
+    Raises:
+        NotLoweredError: the device cannot combine such elements, or the result has to be
+            the same each time.
+    """
+    if torch.are_deterministic_algorithms_enabled():
+        raise NotLoweredError("the order of writes is not defined")
+    is_cpu = scope.buffers[target.buffer].device.kind == "cpu"
+    if mode is not StoreMode.OVERWRITE and not is_cpu and target.dtype not in _ATOMIC[mode]:
+        raise NotLoweredError(f"no atomic {mode.value} of {target.dtype.value}")
+
+
+def write_updates(
+    scope: LoopScope,
+    node: torch.fx.Node,
+    target: TensorValue,
+    size: Sequence[Expr],
+    place: Place,
+    mode: StoreMode,
+) -> TensorValue:
+    """Append a nest over updates that writes them to a tensor; return the tensor."""
+    if 0 not in size:
+        builder = NestBuilder(tuple(size))
+        point, value = place(builder)
+        builder.store(target, point, value, mode=mode)
+        scope.add_nest(builder, node.name)
+    return target
+
+
+def _update_along(scope: LoopScope, node: torch.fx.Node, source: TensorValue) -> Place:
+    """Return the updates of ``scatter(source, dim, index, values)``."""
+    dim = normal(int(node.args[1]), len(source.size))  # type: ignore[arg-type]
+    index = scope.tensor(node.args[2])
+    given = node.args[3]
+    extent = extent_of(source, dim)
+
+    def place(builder: NestBuilder) -> tuple[Sequence[Expr], str]:
+        at = position(
+            builder,
+            builder.load(index, builder.point),
+            extent,
+            wraps=False,
+            message=checked(scope, source, out_of_bounds(dim, extent)),
+        )
+        if isinstance(given, torch.fx.Node) and isinstance(
+            scope.values[given], TensorValue
+        ):
+            values = scope.tensor(given)
+            value = builder.load(values, matched(values, builder.point))
+        else:
+            value = number_operand(builder, scope.expr(given), source.dtype)
+        return replaced(source, builder.point, dim, at), value
+
+    return place
+
+
+def _scatter(mode: StoreMode) -> Rule:
+    """Return the rule of an operator that writes, or adds, along a dimension."""
+
+    def lower(scope: LoopScope, node: torch.fx.Node) -> Value:
+        source = scope.tensor(node.args[0])
+        require_mode(scope, source, mode)
+        size = scope.tensor(node.args[2]).size
+        place = _update_along(scope, node, source)
+        return write_updates(scope, node, changed(scope, node), size, place, mode)
+
+    return lower
+
+
+RULES[aten.scatter.src] = RULES[aten.scatter.value] = _scatter(StoreMode.OVERWRITE)
+RULES[aten.scatter_add.default] = _scatter(StoreMode.ADD)
+
+
+@rule(aten.scatter.reduce, aten.scatter.value_reduce)
+def _scatter_combining(scope: LoopScope, node: torch.fx.Node) -> Value:
+    reduce = node.kwargs.get("reduce", node.args[-1])
+    if reduce != "add":
+        raise NotLoweredError(f"no atomic {reduce}")
+    return _scatter(StoreMode.ADD)(scope, node)
+
+
+@rule(aten.scatter_reduce.two)
+def _scatter_reduce(scope: LoopScope, node: torch.fx.Node) -> Value:
+    source = scope.tensor(node.args[0])
+    size = scope.tensor(node.args[2]).size
+    place = _update_along(scope, node, source)
+    return _reduced(scope, node, size, place, str(node.args[4]))
+
+
+@rule(aten.index_reduce.default)
+def _index_reduce(scope: LoopScope, node: torch.fx.Node) -> Value:
+    source = scope.tensor(node.args[0])
+    dim = normal(int(node.args[1]), len(source.size))  # type: ignore[arg-type]
+    index, values = scope.tensor(node.args[2]), scope.tensor(node.args[3])
+    extent = extent_of(source, dim)
+
+    def place(builder: NestBuilder) -> tuple[Sequence[Expr], str]:
+        at = position(
+            builder,
+            builder.load(index, matched(index, builder.point[dim : dim + 1])),
+            extent,
+            wraps=False,
+            message=checked(scope, source, out_of_bounds(dim, extent)),
+        )
+        return (
+            replaced(source, builder.point, dim, at),
+            builder.load(values, builder.point),
+        )
+
+    return _reduced(scope, node, values.size, place, str(node.args[4]))
+
+
+def _reduced(
+    scope: LoopScope, node: torch.fx.Node, size: Sequence[Expr], place: Place, reduce: str
+) -> Value:
+    """Lower a reduction of updates into elements, which count too if the node says so."""
+    source = scope.tensor(node.args[0])
+    own = argument(node, 5, "include_self", True)
+    modes = {"sum": StoreMode.ADD, "mean": StoreMode.ADD}
+    modes |= {"amin": StoreMode.MIN, "amax": StoreMode.MAX}
+    mode = modes.get(reduce)
+    if mode is None:
+        raise NotLoweredError(f"no atomic {reduce}")
+    require_mode(scope, source, mode)
+    target = changed(scope, node)
+    if not own:
+
+        def reset(builder: NestBuilder) -> tuple[Sequence[Expr], str]:
+            point, _ = place(builder)
+            start = _identity(mode, source.dtype)
+            return point, builder.literal(start, source.dtype)
+
+        write_updates(scope, node, target, size, reset, StoreMode.OVERWRITE)
+    write_updates(scope, node, target, size, place, mode)
+    if reduce == "mean":
+        return _divided(scope, node, target, size, place, 1 if own else 0)
+    return target
+
+
+def _identity(mode: StoreMode, dtype: DType) -> int | float | bool:
+    """Return what changes nothing when it is combined."""
+    if mode is StoreMode.ADD:
+        return False if dtype is DType.BOOL else 0
+    is_least = mode is StoreMode.MAX
+    return least(dtype) if is_least else greatest(dtype)
+
+
+def least(dtype: DType) -> int | float | bool:
+    """Return the least value of a dtype."""
+    if dtype is DType.BOOL:
+        return False
+    return -float("inf") if dtype.is_float else torch.iinfo(_torch_dtype(dtype)).min
+
+
+def greatest(dtype: DType) -> int | float | bool:
+    """Return the greatest value of a dtype."""
+    if dtype is DType.BOOL:
+        return True
+    return float("inf") if dtype.is_float else torch.iinfo(_torch_dtype(dtype)).max
+
+
+def _torch_dtype(dtype: DType) -> torch.dtype:
+    found: torch.dtype = getattr(torch, dtype.torch_name)
+    return found
+
+
+def _divided(
+    scope: LoopScope,
+    node: torch.fx.Node,
+    total: TensorValue,
+    size: Sequence[Expr],
+    place: Place,
+    start: int,
+) -> TensorValue:
+    """Append nests that count the updates of each element and divide its sum by that."""
+    count = scope.workspace(total.size, total.dtype, total)
+    builder = NestBuilder(count.size)
+    builder.store(count, builder.point, number_operand(builder, start, count.dtype))
+    scope.add_nest(builder, node.name)
+
+    def one(builder: NestBuilder) -> tuple[Sequence[Expr], str]:
+        point, _ = place(builder)
+        return point, number_operand(builder, 1, count.dtype)
+
+    write_updates(scope, node, count, size, one, StoreMode.ADD)
+    result = scope.allocate(node.name, node.meta["val"])
+    builder = NestBuilder(result.size)
+    sums, counts = builder.load(total, builder.point), builder.load(count, builder.point)
+    divisor = builder.apply(Op.MAXIMUM, counts, number_operand(builder, 1, count.dtype))
+    op = Op.DIV if total.dtype.is_float else Op.FLOORDIV
+    if total.dtype in (DType.F16, DType.BF16):
+        sums, divisor = (builder.cast(each, DType.F32) for each in (sums, divisor))
+    builder.store(result, builder.point, builder.apply(op, sums, divisor))
+    scope.add_nest(builder, node.name)
+    return result
+
+
+@rule(aten.index_put.default, aten._unsafe_index_put.default)
+def _index_put(scope: LoopScope, node: torch.fx.Node) -> Value:
+    given: Any = node.args[1]
+    adds = argument(node, 3, "accumulate", False)
+    source, values = scope.tensor(node.args[0]), scope.tensor(node.args[2])
+    masked = _masked_put(scope, node, source, values, adds=bool(adds))
+    if masked is not None:
+        return masked
+    chosen = indexed(scope, source, given)
+    mode = StoreMode.ADD if adds else StoreMode.OVERWRITE
+    require_mode(scope, source, mode)
+    checks = node.target is aten.index_put.default
+
+    def place(builder: NestBuilder) -> tuple[Sequence[Expr], str]:
+        point = chosen.point(scope, builder, checks=checks)
+        at = broadcast_point(values, builder.size, builder.point)
+        return point, builder.load(values, at)
+
+    return write_updates(scope, node, changed(scope, node), chosen.size, place, mode)
+
+
+def _masked_put(
+    scope: LoopScope,
+    node: torch.fx.Node,
+    source: TensorValue,
+    values: TensorValue,
+    *,
+    adds: bool,
+) -> TensorValue | None:
+    """Lower ``source[..., mask] = value``, if that is what a node does."""
+    given: Any = node.args[1]
+    places = [place for place, each in enumerate(given) if each is not None]
+    if len(places) != 1 or any(extent != 1 for extent in values.size):
+        return None
+    (place,) = places
+    mask = scope.tensor(given[place])
+    if mask.dtype is not DType.BOOL:
+        return None
+    result = scope.allocate(node.name, node.meta["val"])
+    builder = NestBuilder(result.size)
+    is_chosen = builder.load(mask, builder.point[place : place + len(mask.size)])
+    old = builder.load(source, builder.point)
+    new = builder.load(values, [0] * len(values.size))
+    if adds:
+        new = add_rounded(builder, old, new)
+    value = builder.apply(Op.WHERE, is_chosen, new, old)
+    builder.store(result, builder.point, value)
+    scope.add_nest(builder, node.name)
+    return result
+
+
+def add_rounded(builder: NestBuilder, left: str, right: str) -> str:
+    """Return a sum; half types are added as ``f32`` and rounded."""
+    dtype = builder.dtype(left)
+    wide = DType.F32 if dtype in (DType.F16, DType.BF16) else dtype
+    total = builder.apply(Op.ADD, builder.cast(left, wide), builder.cast(right, wide))
+    return builder.cast(total, dtype)
+
+
+@rule(aten.put.default)
+def _put(scope: LoopScope, node: torch.fx.Node) -> Value:
+    source = scope.tensor(node.args[0])
+    index, values = scope.tensor(node.args[1]), scope.tensor(node.args[2])
+    adds = argument(node, 3, "accumulate", False)
+    mode = StoreMode.ADD if adds else StoreMode.OVERWRITE
+    require_mode(scope, source, mode)
+    count = product(index.size)
+    flat_index = reshaped(scope, index, (count,))
+    flat_values = reshaped(scope, values, (count,))
+    result = changed(scope, node)
+    extent = product(result.size)
+    flat = reshaped(scope, result, (extent,))
+
+    def place(builder: NestBuilder) -> tuple[Sequence[Expr], str]:
+        at = position(
+            builder,
+            builder.load(flat_index, builder.point),
+            extent,
+            wraps=True,
+            message=checked(scope, source, "out of range: tried to access an index"),
+        )
+        return (at,), builder.load(flat_values, builder.point)
+
+    write_updates(scope, node, flat, (count,), place, mode)
+    return result
+
+
+@rule(aten.embedding_dense_backward.default)
+def _embedding_backward(scope: LoopScope, node: torch.fx.Node) -> Value:
+    gradient, index = scope.tensor(node.args[0]), scope.tensor(node.args[1])
+    rows, padding = scope.expr(node.args[2]), scope.expr(node.args[3])
+    if node.args[4]:
+        raise NotLoweredError("gradients divided by frequencies")
+    require_mode(scope, gradient, StoreMode.ADD)
+    result = scope.allocate(node.name, node.meta["val"])
+    total = result
+    if result.dtype in (DType.F16, DType.BF16):
+        total = scope.workspace(result.size, DType.F32, result)
+    builder = NestBuilder(total.size)
+    builder.store(total, builder.point, number_operand(builder, 0, total.dtype))
+    scope.add_nest(builder, node.name)
+    if 0 not in gradient.size:
+        builder = NestBuilder(gradient.size)
+        row = builder.cast(builder.load(index, builder.point[:-1]), DType.I64)
+        zero, end, skipped = (
+            number_operand(builder, each, DType.I64) for each in (0, rows, padding)
+        )
+        inside = builder.apply(
+            Op.AND, builder.apply(Op.GE, row, zero), builder.apply(Op.LT, row, end)
+        )
+        counts = builder.apply(Op.AND, inside, builder.apply(Op.NE, row, skipped))
+        at = position(builder, row, rows, wraps=False, message=None)
+        value = builder.cast(builder.load(gradient, builder.point), total.dtype)
+        point = (at, builder.point[-1])
+        builder.store(total, point, value, mask=counts, mode=StoreMode.ADD)
+        scope.add_nest(builder, node.name)
+    if total is not result:
+        scope.copy(total, result, node.name)
+    return result
