@@ -32,7 +32,10 @@ class BackendOptions:
     emitted code checks its memory as it runs.  ``compile_graph`` compiles the graph that
     the emitter builds of each program.  With the ``fallback`` ``"inductor"``, Inductor
     compiles the graphs that cannot be compiled here.  ``settings`` are the options that are
-    Inductor's, by their names in ``torch._inductor.config``.
+    Inductor's, by their names in ``torch._inductor.config``.  With the ``frontend``
+    ``"lowering"``, graphs become kernels without Inductor; ``rounding`` says where values
+    of half types are rounded then: ``"fused"``, where they are stored, or ``"eager"``,
+    after each operator.
     """
 
     emitter: str | Emitter = "python"
@@ -42,6 +45,8 @@ class BackendOptions:
     check_memory: bool = False
     compile_graph: GraphCompiler | None = None
     fallback: str | None = None
+    frontend: str = "inductor"
+    rounding: str = "fused"
     settings: Mapping[str, object] = Factory(dict[str, object])
 
 
@@ -64,11 +69,14 @@ def wrapperir_backend(
             that the program cannot express; all errors of the verifier; or WIR655, PyTorch
             fails.
     """
+    given = dict(options or {})
+    if given.get("frontend") == "lowering":
+        return _compile_by_lowering(graph, example_inputs, mode, given)
     from wrapperir.frontend.inductor import compile_graph
     from wrapperir.frontend.inductor.settings import mode_settings
 
     implied = mode_settings("default" if mode is None else mode)
-    chosen = read_options({**implied, **(options or {})})
+    chosen = read_options({**implied, **given})
 
     def compile(
         lowered: "Lowered", backward: bool, show: Callable[[OutputCode], None]
@@ -84,6 +92,39 @@ def wrapperir_backend(
         settings=chosen.settings,
         falls_back=chosen.fallback is not None,
     )
+
+
+def _compile_by_lowering(
+    graph: "torch.fx.GraphModule",
+    example_inputs: Sequence[Any],
+    mode: str | None,
+    options: Mapping[str, object],
+) -> Callable[..., Any]:
+    """Compile a graph without Inductor, as :func:`wrapperir_backend` does with it."""
+    from wrapperir.frontend.lowering.compile import compile_graph
+    from wrapperir.lowering.schedule import Rounding
+
+    implied = {"graphs": mode in _REPLAYING}
+    if mode not in (None, "default", *_REPLAYING):
+        from wrapperir.frontend.inductor.settings import mode_settings
+
+        mode_settings(mode)  # there may be no such mode
+    chosen = read_options({**implied, **options})
+    if chosen.settings or chosen.fallback is not None:
+        name = next(iter(chosen.settings), "fallback")
+        raise Code.INVALID_OPTION.error(
+            f"option {name!r} is for the frontend 'inductor'",
+            hint="leave it out, or leave out the option 'frontend'",
+        )
+
+    def compile(lowered: "Lowered", backward: bool) -> "Loaded":
+        return compile_lowered(lowered, chosen, "backward" if backward else "forward")
+
+    return compile_graph(graph, example_inputs, compile, Rounding(chosen.rounding))
+
+
+_REPLAYING = ("reduce-overhead", "max-autotune")
+"""Modes of ``torch.compile`` that replay graphs."""
 
 
 def cache_key(options: BackendOptions) -> str | None:
@@ -153,8 +194,19 @@ def read_options(options: Mapping[str, object]) -> BackendOptions:
         check_memory=check_memory,
         compile_graph=cast(GraphCompiler | None, compile_graph),
         fallback=None if fallback is None else "inductor",
+        frontend=_one_of("frontend", options, "inductor", "lowering"),
+        rounding=_one_of("rounding", options, "fused", "eager"),
         settings=settings,
     )
+
+
+def _one_of(name: str, options: Mapping[str, object], *choices: str) -> str:
+    """Return the choice that an option is, by default the first."""
+    value = options.get(name, choices[0])
+    if not isinstance(value, str) or value not in choices:
+        wanted = " or ".join(map(repr, choices))
+        raise Code.INVALID_OPTION.error(f"option {name!r} is {wanted}, not {value!r:.80}")
+    return value
 
 
 def _read_settings(options: Mapping[str, object]) -> dict[str, object]:

@@ -48,10 +48,11 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--frontend",
-    type=click.Choice(["export", "inductor"]),
+    type=click.Choice(["export", "inductor", "lowering"]),
     default="export",
     show_default=True,
-    help="export: one operator a line.  inductor: the fused kernels of torch.compile.",
+    help="export: one operator a line.  inductor: the fused kernels of torch.compile."
+    "  lowering: fused kernels that wrapperir writes itself.",
 )
 @click.option(
     "--constants",

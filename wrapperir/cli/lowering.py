@@ -78,9 +78,14 @@ def lower_target(text: str, frontend: str) -> Lowered:
         from wrapperir.frontend.export import lower_exported
 
         return lower_exported(exported)
+    if frontend == "lowering":
+        from wrapperir.frontend.lowering.exported import lower_exported as lower_loops
+
+        lowered: Lowered = guarded(path, lower_loops, exported).lowered
+        return lowered
     from wrapperir.frontend.inductor.exported import lower_exported as lower_fused
 
-    lowered: Lowered = guarded(path, lower_fused, exported)
+    lowered = guarded(path, lower_fused, exported)
     return lowered
 
 

@@ -64,7 +64,10 @@ def decomposed(node: torch.fx.Node) -> torch.fx.Graph:
             return replaced[argument] if isinstance(argument, torch.fx.Node) else argument
 
         args, kwargs = pytree.tree_map(replace, (node.args, node.kwargs))
-        return function(*args, **kwargs)
+        result = function(*args, **kwargs)
+        if result is NotImplemented:
+            raise NotLoweredError("it decomposes other arguments only")
+        return result
 
     examples = [each.meta["val"] for each in given]
     try:

@@ -9,7 +9,12 @@ from torch.utils import _pytree as pytree
 
 from wrapperir import ir as wir
 from wrapperir.frontend import Lowered
-from wrapperir.frontend.aten.graph import finished_program, lower_given, lower_nodes
+from wrapperir.frontend.aten.graph import (
+    add_constant,
+    finished_program,
+    lower_given,
+    lower_nodes,
+)
 from wrapperir.frontend.aten.scope import GraphScope, Shared
 from wrapperir.frontend.lowering.graph import lower_graph
 from wrapperir.frontend.lowering.program import ProgramBuilder, output_values
@@ -33,12 +38,23 @@ class Lowering:
     lowered: Lowered
 
 
+@frozen(kw_only=True)
+class HeldTensor:
+    """A tensor that a module holds for an input of its graph, and its key."""
+
+    key: str
+    tensor: torch.Tensor
+
+
 def lower_to_program(
-    module: torch.fx.GraphModule, rounding: Rounding = Rounding.FUSED
+    module: torch.fx.GraphModule,
+    rounding: Rounding = Rounding.FUSED,
+    held: Mapping[torch.fx.Node, HeldTensor] | None = None,
 ) -> Lowering:
     """Return the program of a functional ATen graph, with the stages before it.
 
-    Each node has its example value as ``meta["val"]``, as AOTAutograd leaves it.
+    Each node has its example value as ``meta["val"]``, as AOTAutograd leaves it.  Inputs
+    in ``held`` are constants of the program.
 
     Raises:
         DiagnosticError: WIR600 to WIR605, what neither loops nor lines express.
@@ -46,16 +62,20 @@ def lower_to_program(
     graph = module.graph
     ranges = value_ranges(graph)
     scope = GraphScope(Shared(ranges), module)
+    constants = dict(held or {})
     given = graph.find_nodes(op="placeholder")
-    held = graph.find_nodes(op="get_attr")
-    lower_given(scope, given)
-    lower_nodes(scope, held)
+    attributes = graph.find_nodes(op="get_attr")
+    for node, constant in constants.items():
+        name = add_constant(scope, constant.key, node.name, constant.tensor)
+        scope.values[node] = wir.BufferRef(name)
+    lower_given(scope, [node for node in given if node not in constants])
+    lower_nodes(scope, attributes)
     symbols = size_symbols(ranges)
     lowered = lower_graph(graph, symbols)
     options = SchedulingOptions(symbols=symbols, rounding=rounding)
     schedule = plan_kernels(lowered.loops, options)
     builder = ProgramBuilder(scope, lowered, schedule)
-    for node in (*given, *held):
+    for node in (*given, *attributes):
         value = scope.values.get(node)
         if isinstance(value, wir.BufferRef):
             builder.names[node.name] = value.name

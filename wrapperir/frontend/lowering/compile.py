@@ -1,0 +1,65 @@
+"""Compilation of graphs that Dynamo traced, through AOTAutograd and loops of our own."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import torch
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch import partitioners
+
+from wrapperir.frontend import Lowered
+from wrapperir.frontend.lowering.decompositions import table
+from wrapperir.frontend.lowering.lower import lower_to_program
+from wrapperir.lowering.schedule import Rounding
+
+if TYPE_CHECKING:
+    from wrapperir.emit import Loaded
+
+CompileProgram: TypeAlias = "Callable[[Lowered, bool], Loaded]"
+"""Turns a program into a callable; it is given whether the program is a backward."""
+
+
+def compile_graph(
+    graph: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    compile: CompileProgram,
+    rounding: Rounding = Rounding.FUSED,
+) -> Callable[..., Any]:
+    """Compile a graph that Dynamo traced; return the callable that replaces it.
+
+    A training graph gives a forward and a backward program, the backward maybe not before
+    it first runs.
+
+    Raises:
+        DiagnosticError: the graph has something that a program cannot express, or
+            ``compile`` raised it.
+    """
+
+    def compiler(*, backward: bool) -> Callable[..., Any]:
+        def compile_traced(module: torch.fx.GraphModule, _: Sequence[Any]) -> Any:
+            lowering = lower_to_program(module, rounding)
+            return boxed(compile(lowering.lowered, backward))
+
+        return compile_traced
+
+    partition: Any = partitioners.min_cut_rematerialization_partition
+    backend: Any = aot_autograd(
+        fw_compiler=compiler(backward=False),
+        bw_compiler=compiler(backward=True),
+        inference_compiler=compiler(backward=False),
+        decompositions=dict(table()),
+        partition_fn=partition,
+        keep_inference_input_mutations=True,
+    )
+    compiled: Callable[..., Any] = backend(graph, list(example_inputs))
+    return compiled
+
+
+def boxed(function: Callable[[list[Any]], Any]) -> Any:
+    """Have AOTAutograd give a function one list, which it empties."""
+
+    def call(args: list[Any]) -> Any:
+        return function(args)
+
+    vars(call)["_boxed_call"] = True
+    return call
