@@ -29,6 +29,14 @@ _WITH_RULES = frozenset(
 )
 """Operators whose rules make fewer loops than their decompositions do."""
 
+CALLED = frozenset[Any](
+    {
+        *(aten.mm.default, aten.addmm.default, aten.bmm.default, aten.baddbmm.default),
+        *(aten.convolution.default, aten.convolution_backward.default),
+    }
+)
+"""Operators that libraries compute faster than loops of their decompositions."""
+
 
 @lru_cache(maxsize=1)
 def table() -> Mapping[Any, Callable[..., Any]]:
@@ -53,7 +61,7 @@ def decomposed(node: torch.fx.Node) -> torch.fx.Graph:
     target: Any = node.target
     everything: Any = _decomp.decomposition_table
     function: Callable[..., Any] | None = table().get(target) or everything.get(target)
-    if function is None:
+    if function is None or target in CALLED:
         raise NotLoweredError("no decomposition")
     given = node.all_input_nodes
 
@@ -67,7 +75,7 @@ def decomposed(node: torch.fx.Node) -> torch.fx.Graph:
         result = function(*args, **kwargs)
         if result is NotImplemented:
             raise NotLoweredError("it decomposes other arguments only")
-        return result
+        return tuple(result) if isinstance(result, tuple) else result
 
     examples = [each.meta["val"] for each in given]
     try:
