@@ -9,7 +9,7 @@ from attrs import frozen
 from torch._ops import OpOverload
 
 from wrapperir.frontend.aten.values import SCALARS, is_symbolic
-from wrapperir.frontend.lowering.decompositions import decomposed
+from wrapperir.frontend.lowering.decompositions import CALLED, decomposed
 from wrapperir.frontend.lowering.operators import RULES
 from wrapperir.frontend.lowering.rules import NotLoweredError
 from wrapperir.frontend.lowering.scope import LoopScope
@@ -40,14 +40,13 @@ def lower_graph(graph: torch.fx.Graph, symbols: SizeSymbols) -> LoweredGraph:
     scope = LoopScope(symbols)
     kept: dict[str, Any] = {}
     for node in graph.nodes:
-        scope.begin(node)
-        if node.op == "placeholder" or node.op == "get_attr":
-            _add_input(scope, node)
-        elif node.op == "output":
-            kept = _outputs(scope, node)
-        else:
-            lower_node(scope, node)
-        scope.end()
+        with scope.lowering(node):
+            if node.op == "placeholder" or node.op == "get_attr":
+                _add_input(scope, node)
+            elif node.op == "output":
+                kept = _outputs(scope, node)
+            else:
+                lower_node(scope, node)
     loops = LoopGraph(
         buffers=scope.buffers,
         inputs=tuple(scope.inputs),
@@ -77,10 +76,14 @@ def _outputs(scope: LoopScope, node: torch.fx.Node) -> dict[str, Any]:
     return kept
 
 
-def lower_node(scope: LoopScope, node: torch.fx.Node) -> None:
+def lower_node(scope: LoopScope, node: torch.fx.Node, *, is_part: bool = False) -> None:
     """Append the items of a node and note its value.
 
     An operator without a rule is decomposed, if PyTorch can; the others are called.
+
+    Raises:
+        NotLoweredError: the node ``is_part`` of a decomposition, and has to be called:
+            then the operator that was decomposed is called.
     """
     target: Any = node.target
     if target is operator.getitem:
@@ -107,6 +110,8 @@ def lower_node(scope: LoopScope, node: torch.fx.Node) -> None:
         return
     except NotLoweredError:
         _undo(scope, items, buffers)
+    if is_part and target not in CALLED:
+        raise NotLoweredError(f"{target} has to be called")
     scope.values[node] = scope.call(node)
 
 
@@ -134,7 +139,6 @@ def lower_decomposed(scope: LoopScope, node: torch.fx.Node) -> None:
     graph = decomposed(node)
     inputs = iter(node.all_input_nodes)
     for part in graph.nodes:
-        scope.begin(part)
         if part.op == "placeholder":
             scope.values[part] = scope.values[next(inputs)]
         elif part.op == "output":
@@ -142,5 +146,5 @@ def lower_decomposed(scope: LoopScope, node: torch.fx.Node) -> None:
         else:
             if part.target is node.target:
                 raise NotLoweredError("it is its own decomposition")
-            lower_node(scope, part)
-        scope.end()
+            with scope.lowering(part):
+                lower_node(scope, part, is_part=True)

@@ -284,6 +284,34 @@ _BINARY: dict[str, tuple[Compute, KIND]] = {
 }
 
 
+_PRIMS = (
+    *("abs", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh"),
+    *("bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "ceil", "copysign", "cos"),
+    *("cosh", "eq", "erf", "erfc", "exp", "exp2", "expm1", "floor", "fmax", "fmin", "fmod"),
+    *("ge", "gt", "hypot", "le", "lgamma", "log", "log10", "log1p", "log2", "lt"),
+    *("maximum", "minimum", "mul", "ne", "neg", "nextafter", "pow", "reciprocal"),
+    *("remainder", "round", "rsqrt", "shift_left", "sign", "signbit", "sin", "sinh"),
+    *("sqrt", "sub", "tan", "tanh", "trunc"),
+)
+_PRIM_NAMES = {"shift_left": Op.SHL}
+
+
+def _register_prims() -> None:
+    """Register operators whose operands have one dtype."""
+    for name in _PRIMS:
+        found = _UNARY.get(name)
+        count = 1 if found is not None else 2
+        if found is None:
+            found = _BINARY.get(name)
+        if found is None:
+            found = plain(_PRIM_NAMES.get(name) or Op(name)), KIND.DEFAULT
+        compute, kind = found
+        operator = getattr(prims, name, None)
+        if operator is not None:
+            RULES[operator.default] = Pointwise(compute, kind, count)
+    RULES[prims.where.default] = _where
+
+
 def _register() -> None:
     for table, count in ((_UNARY, 1), (_BINARY, 2)):
         for name, (compute, kind) in table.items():
@@ -354,6 +382,17 @@ def _where(scope: LoopScope, node: torch.fx.Node) -> Value:
     return build_elements(scope, node, (condition, *others), dtypes, compute)
 
 
+def _limited(builder: NestBuilder, value: str, bound: str, op: Op) -> str:
+    """Return the bound where ``value op bound`` holds or the bound is NaN.
+
+    Zeros are equal: -0.0 stays where the bound is 0.0.
+    """
+    beyond = builder.apply(op, value, bound)
+    if builder.dtype(bound).is_float:
+        beyond = builder.apply(Op.OR, beyond, builder.apply(Op.ISNAN, bound))
+    return builder.apply(Op.WHERE, beyond, bound, value)
+
+
 @rule(aten.clamp.default, aten.clamp.Tensor)
 def _clamp(scope: LoopScope, node: torch.fx.Node) -> Value:
     x, *bounds = [*node.args, None, None][:3]
@@ -363,10 +402,9 @@ def _clamp(scope: LoopScope, node: torch.fx.Node) -> Value:
 
     def compute(builder: NestBuilder, values: Sequence[str]) -> str:
         result, *others = values
-        if low is not None:
-            result = builder.apply(Op.MAXIMUM, result, others.pop(0))
-        if high is not None:
-            result = builder.apply(Op.MINIMUM, result, others.pop(0))
+        for bound, op in ((low, Op.LT), (high, Op.GT)):
+            if bound is not None:
+                result = _limited(builder, result, others.pop(0), op)
         return result
 
     return map_elements(scope, node, operands, KIND.DEFAULT, compute)
@@ -379,6 +417,13 @@ def _convert(scope: LoopScope, node: torch.fx.Node) -> Value:
     source = scope.tensor(node.args[0])
     check_devices(node.args[:1], node.meta["val"].device)
     return build_elements(scope, node, node.args[:1], [source.dtype], lambda _, x: x[0])
+
+
+@rule(prims.div.default)
+def _divide_alike(scope: LoopScope, node: torch.fx.Node) -> Value:
+    is_float = node.meta["val"].dtype.is_floating_point
+    op = Op.DIV if is_float else Op.TRUNCDIV
+    return map_elements(scope, node, node.args[:2], KIND.DEFAULT, plain(op))
 
 
 @rule(aten.clone.default, aten.contiguous.default, aten.lift_fresh_copy.default)
@@ -467,3 +512,6 @@ def _copy(scope: LoopScope, node: torch.fx.Node) -> Value:
     builder.store(target, builder.point, builder.load(source, point))
     scope.add_nest(builder, node.name)
     return target
+
+
+_register_prims()

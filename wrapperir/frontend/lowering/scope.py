@@ -1,6 +1,7 @@
 """The state of a graph while its nodes become loop nests."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -163,13 +164,14 @@ class LoopScope:
         """Return that of the node at hand, of the graph that was given."""
         return tuple(node_provenance(node) for node in self._origin[:1])
 
-    def begin(self, node: torch.fx.Node) -> None:
-        """Note that a node is lowered from now on."""
+    @contextmanager
+    def lowering(self, node: torch.fx.Node) -> Generator[None]:
+        """Have what is appended stem from a node, or from that of an outer context."""
         self._origin.append(node)
-
-    def end(self) -> None:
-        """Note that the node of the last :meth:`begin` has been lowered."""
-        self._origin.pop()
+        try:
+            yield
+        finally:
+            self._origin.pop()
 
     @property
     def is_decomposing(self) -> bool:

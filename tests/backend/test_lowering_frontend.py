@@ -1,0 +1,81 @@
+"""The option ``frontend`` of the backend, and of ``wrapperir compile``."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import wrapperir
+from tests.cli.files import invoke
+
+
+class Block(torch.nn.Module):
+    """Linear layers, a norm and a residual."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(24)
+        self.first = torch.nn.Linear(24, 40)
+        self.second = torch.nn.Linear(40, 24)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        hidden = torch.nn.functional.gelu(self.first(self.norm(x)))
+        return x + torch.softmax(self.second(hidden), -1)
+
+
+def compiled(model: Any, **options: object) -> Any:
+    torch._dynamo.reset()
+    chosen: Any = {"frontend": "lowering", **options}
+    return torch.compile(model, backend="wrapperir", options=chosen)
+
+
+@pytest.mark.parametrize("emitter", ["python", "cpp", "fx"])
+def test_inference(emitter: str) -> None:
+    torch.manual_seed(0)
+    model, x = Block().eval(), torch.randn(6, 24)
+    with torch.no_grad():
+        found = compiled(model, emitter=emitter)(x)
+        torch.testing.assert_close(found, model(x))
+
+
+def test_training() -> None:
+    torch.manual_seed(0)
+    model, x = Block(), torch.randn(6, 24)
+    expected = torch.autograd.grad(model(x).square().sum(), list(model.parameters()))
+    found = torch.autograd.grad(compiled(model)(x).square().sum(), list(model.parameters()))
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("frontend", "other", "'inductor' or 'lowering'"),
+        ("rounding", 3, "'fused' or 'eager'"),
+        ("fallback", "inductor", "is for the frontend 'inductor'"),
+        ("max_autotune", True, "is for the frontend 'inductor'"),
+    ],
+)
+def test_wrong_options(option: str, value: object, message: str) -> None:
+    with pytest.raises(Exception, match=message):
+        compiled(lambda x: x + 1, **{option: value})(torch.ones(3))
+
+
+MODEL = """\
+import torch
+
+def step(x, y):
+    return (x + y).relu() @ y.t()
+
+EXAMPLE_INPUTS = (torch.ones(4, 5), torch.ones(4, 5))
+"""
+
+
+def test_the_command_line(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(MODEL)
+    target, output = f"{tmp_path / 'model.py'}:step", str(tmp_path / "out")
+    done = invoke("compile", target, "--frontend", "lowering", "-o", output)
+    assert done.exit_code == 0, done.output
+    x = torch.randn(4, 5)
+    (found,) = wrapperir.load(output)(x, x)
+    torch.testing.assert_close(found, (x + x).relu() @ x.t())
