@@ -5,7 +5,8 @@ import torch
 
 from tests.lowering.kernel_runs import run_schedule
 from wrapperir.ir import Device, DType, Expr, Symbol, tensor
-from wrapperir.lowering.flat_nest import assemble, flatten
+from wrapperir.lowering.assembly import assemble
+from wrapperir.lowering.flat_nest import flatten
 from wrapperir.lowering.kernel import KernelLaunch
 from wrapperir.lowering.loops import (
     Apply,

@@ -203,13 +203,19 @@ def kernel_of(
 
 
 def _accesses(code: Iterable[Instruction]) -> dict[str, Access]:
+    """Return the access to each buffer; what was stored before is not read."""
     found: dict[str, Access] = {}
+    stored: set[tuple[str, tuple[Expr, ...]]] = set()
     for instruction in code:
         if isinstance(instruction, Load):
+            if (instruction.buffer, instruction.index) in stored:
+                continue
             now = Access.READ
         elif isinstance(instruction, Store):
             plain = instruction.mode is StoreMode.OVERWRITE
             now = Access.WRITE if plain else Access.READ_WRITE
+            if plain and instruction.mask is None:
+                stored.add((instruction.buffer, instruction.index))
         else:
             continue
         before = found.setdefault(instruction.buffer, now)

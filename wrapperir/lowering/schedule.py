@@ -8,10 +8,11 @@ from typing import TypeAlias, Union
 from attrs import evolve, field, frozen
 
 from wrapperir.ir import Provenance, TensorType
+from wrapperir.lowering.assembly import assemble
 from wrapperir.lowering.axes import arrange_axes
 from wrapperir.lowering.costs import Sizes
 from wrapperir.lowering.explain import Decision
-from wrapperir.lowering.flat_nest import FlatNest, assemble, flatten
+from wrapperir.lowering.flat_nest import FlatNest, flatten
 from wrapperir.lowering.fusion import Fusion
 from wrapperir.lowering.item_graph import ItemGraph, Node, accessed_buffers
 from wrapperir.lowering.item_order import lowest_peak_order
@@ -32,6 +33,7 @@ from wrapperir.lowering.loops import (
     Nest,
     Store,
 )
+from wrapperir.lowering.profit import device_kind
 from wrapperir.lowering.recompute import Recomputation
 from wrapperir.lowering.renderer import LoopKernel, Tiling
 from wrapperir.lowering.split_reductions import split_reduction
@@ -188,10 +190,14 @@ def _nests_of(
     slim = _without_redundancy(node.flat, node, items, kept, options)
     name = node.item.name
     split = split_reduction(slim, name, buffers, options.symbols)
+    sequential = buffers if device_kind(slim, buffers) == "cpu" else None
     if split is None:
-        return (assemble(slim, name),)
+        return (assemble(slim, name, sequential),)
     buffers.update(split.workspaces)
-    return (assemble(split.first, name), assemble(split.second, name))
+    return (
+        assemble(split.first, name, sequential),
+        assemble(split.second, name, sequential),
+    )
 
 
 def _remove_redundancy(
