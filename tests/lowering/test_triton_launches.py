@@ -115,6 +115,17 @@ def test_columns(rows: int, columns: int, wanted: tuple[int, int]) -> None:
     assert (found["XBLOCK"], found["RBLOCK"]) == wanted
 
 
+def test_a_block_of_no_axes_is_no_dimension() -> None:
+    body = (
+        inner("r0", 64, load("v0", "in0", R0), reduce("v1", ReduceOp.SUM, "v0")),
+        store("out0", "v1", 0),
+    )
+    types = {"in0": _type(64), "out0": _type(1)}
+    definition = _definition(nest("total", (), *body), types, blocks=((),))
+    assert _first(definition) == {"RBLOCK": 64, "num_warps": 1}
+    assert definition.grid == (1,)
+
+
 def test_a_division_is_not_approximate_and_products_are_not_contracted() -> None:
     body = (
         load("v0", "in0", I0),

@@ -140,11 +140,13 @@ def merged_moments(mean, squares, count, other_mean, other_squares, other_count)
 
 @triton.jit
 def merged_softmax(peak, total, other_peak, other_total):
+    is_right = other_peak > peak
     top = maximum(peak, other_peak)
-    # The exponent of a peak that is the top is 0, for infinities too.
-    scale = libdevice.exp(tl.where(peak == top, 0.0, peak - top))
-    other_scale = libdevice.exp(tl.where(other_peak == top, 0.0, other_peak - top))
-    return top, total * scale + other_total * other_scale
+    low = tl.where(is_right, peak, other_peak)
+    # Only one of the totals is scaled; equal infinities have no difference.
+    scale = libdevice.exp(tl.where(peak == other_peak, 0.0, low - top))
+    kept = tl.where(is_right, other_total, total)
+    return top, kept + tl.where(is_right, total, other_total) * scale
 """)
 
 _IN_PARTS = """

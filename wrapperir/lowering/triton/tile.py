@@ -79,7 +79,7 @@ def plan_tile(kernel: LoopKernel, names: Names) -> Tile:
     """Return the dimensions of a kernel's tile."""
     by_name = {axis.name: axis for axis in kernel.nest.axes}
     loops = [step for step in kernel.nest.body if isinstance(step, InnerLoop)]
-    blocks = kernel.tiling.blocks
+    blocks = [block for block in kernel.tiling.blocks if block]
     rank = len(blocks) + bool(loops)
     letters = ("x", "y", "z", *(f"w{n}" for n in range(len(blocks))))
     parallel: list[Dimension] = []
