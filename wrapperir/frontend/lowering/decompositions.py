@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import _decomp
+from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
@@ -78,10 +79,19 @@ def decomposed(node: torch.fx.Node) -> torch.fx.Graph:
         return tuple(result) if isinstance(result, tuple) else result
 
     examples = [each.meta["val"] for each in given]
+    tables = dict(table())
     try:
-        traced: torch.fx.GraphModule = make_fx(run, decomposition_table=dict(table()))(
-            *examples
-        )
+        traced: torch.fx.GraphModule = make_fx(run, tables)(*examples)
+        if any(map(_writes, traced.graph.nodes)):
+            traced = make_fx(functionalize(traced), tables)(*examples)
     except Exception as error:  # whatever a decomposition raises
         raise NotLoweredError(f"its decomposition failed: {error}") from error
     return traced.graph
+
+
+def _writes(node: torch.fx.Node) -> bool:
+    """Say whether an operator writes to an argument, as some in decompositions do."""
+    target: Any = node.target
+    return node.op == "call_function" and bool(
+        getattr(getattr(target, "_schema", None), "is_mutable", False)
+    )
