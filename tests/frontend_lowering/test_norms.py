@@ -17,7 +17,7 @@ def test_layer_norm() -> None:
             F.layer_norm(x, (5, 6), w, b),
             F.layer_norm(x, (6,)),
             F.layer_norm(x, (4, 5, 6), eps=0.1),
-            F.layer_norm(x.transpose(0, 1), (4, 6), bias=b[:4]),
+            F.layer_norm(x.transpose(0, 1), (4, 6), bias=b.detach()[:4]),
             F.rms_norm(x, (5, 6), w),
         ]
 
@@ -33,7 +33,7 @@ def test_group_norm() -> None:
             F.group_norm(x, 3, w, b),
             F.group_norm(x, 1),
             F.group_norm(x.flatten(2), 6, w),
-            F.group_norm(x[:, :, 0, 0], 2, None, b),
+            F.group_norm(x[:, :, 0, 0], 2, w, b),
         ]
 
     inputs = (values(2, 6, 3, 4), values(6), values(6))
@@ -66,7 +66,7 @@ def test_statistics_of_modules() -> None:
 
 def test_symbolic_sizes() -> None:
     def function(x: torch.Tensor, w: torch.Tensor) -> list[torch.Tensor]:
-        y = x.transpose(1, 2)
+        y = x.transpose(1, 2).contiguous()
         return [
             F.layer_norm(x, (x.shape[-1],), w),
             F.group_norm(y, 2),

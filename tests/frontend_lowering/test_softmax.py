@@ -43,13 +43,14 @@ def test_softmax_of_infinities() -> None:
 def losses(
     x: torch.Tensor, w: torch.Tensor, target: torch.Tensor, pixels: torch.Tensor
 ) -> list[torch.Tensor]:
-    flat, found = x[:, :, 0, 0], []
+    flat, w = x[:, :, 0, 0], w.detach()
+    found: list[torch.Tensor] = []
     for reduction in ("mean", "sum", "none"):
         found += [
             F.cross_entropy(flat, target, reduction=reduction),
             F.cross_entropy(x, pixels, w, reduction=reduction),
             F.cross_entropy(flat[0], target[0], reduction=reduction),
-            F.nll_loss(x, pixels, reduction=reduction, ignore_index=2),
+            F.nll_loss(x, pixels.clamp(0), reduction=reduction, ignore_index=2),
         ]
     found.append(F.cross_entropy(x, pixels, w, label_smoothing=0.1))
     found.append(F.cross_entropy(flat, x[:, :, 0, 1].softmax(1)))
@@ -60,9 +61,9 @@ def test_losses_of_classes() -> None:
     target, pixels = torch.tensor([0, 5, -100, 3]), torch.arange(60).view(4, 5, 3) % 6
     pixels[1, 2] = -100
     given = (values(4, 6, 5, 3), values(6).abs(), target, pixels)
-    check_training(losses, *given, rtol=1e-5, atol=1e-5)
+    check_training(losses, *given, calls=None, rtol=1e-5, atol=1e-5)
     nhwc = given[0].contiguous(memory_format=torch.channels_last)
-    check(losses, nhwc.double(), given[1].double(), *given[2:])
+    check(losses, nhwc.double(), given[1].double(), *given[2:], calls=None)
 
 
 def test_a_class_out_of_bounds() -> None:
@@ -84,10 +85,11 @@ def test_losses_of_numbers() -> None:
             F.binary_cross_entropy_with_logits(x, y.sigmoid()),
             F.binary_cross_entropy(x.sigmoid(), y.sigmoid()),
             F.kl_div(x.log_softmax(1), y.softmax(1), reduction="batchmean"),
-            F.soft_margin_loss(x, y.sign()),
-            F.hinge_embedding_loss(x, y.sign()),
+            F.soft_margin_loss(x, y.detach().sign()),
+            F.hinge_embedding_loss(x, y.detach().sign()),
             F.poisson_nll_loss(x, y.abs()),
             F.gaussian_nll_loss(x, y, y.abs() + 0.5),
         ]
 
-    check_training(function, values(4, 6), values(4, 6) * 2, rtol=1e-5, atol=1e-5)
+    given = (values(4, 6), values(4, 6) * 2)
+    check_training(function, *given, calls=None, rtol=1e-5, atol=1e-5)

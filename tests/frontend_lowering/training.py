@@ -48,5 +48,7 @@ def _run(function: Callable[..., Any], inputs: tuple[torch.Tensor, ...]) -> list
         for each in real
     ]
     wanted = [each for each in given if each.requires_grad]
-    gradients = torch.autograd.grad(real, wanted, weights)
-    return [[each.detach() for each in results], *gradients]
+    gradients = torch.autograd.grad(real, wanted, weights, allow_unused=True)
+    # Strides of gradients are not eager's: operators that a graph has differ from its.
+    dense = [None if each is None else each.contiguous() for each in gradients]
+    return [[each.detach() for each in results], *dense]

@@ -188,6 +188,8 @@ class LoopScope:
     def strided(self, tensor: TensorValue) -> BufferView | None:
         """Return a tensor as a strided view of its buffer, if it is one."""
         type = self.buffers[tensor.buffer]
+        if tensor.index == dimensions(len(type.size)) and tensor.size == type.size:
+            return BufferView(buffer=tensor.buffer, type=evolve(type, dtype=tensor.dtype))
         names = [dimension(number).name for number in range(len(tensor.size))]
         ranges = self.ranges(tensor.size)
         place: Expr = type.offset
