@@ -7,7 +7,7 @@ from tests.lowering.kernel_runs import run_schedule
 from wrapperir.ir import Device, DType, Expr, Symbol, tensor
 from wrapperir.lowering.assembly import assemble
 from wrapperir.lowering.flat_nest import flatten
-from wrapperir.lowering.kernel import KernelLaunch
+from wrapperir.lowering.kernel import KernelLaunch, SizeSymbol
 from wrapperir.lowering.loops import (
     Apply,
     Axis,
@@ -21,15 +21,16 @@ from wrapperir.lowering.loops import (
     Step,
     Store,
 )
+from wrapperir.lowering.masked_rows import identity
 from wrapperir.lowering.scalar_op import ReduceOp, ScalarOp
-from wrapperir.lowering.schedule import plan_kernels
+from wrapperir.lowering.schedule import SchedulingOptions, plan_kernels
 from wrapperir.lowering.split_reductions import SplitRule, split_reduction
 
 _I, _R, _Q = Symbol("i"), Symbol("r"), Symbol("q")
 _F64 = DType.F64
 
 
-def _graph(op: ReduceOp, parallel: int, rows: int, columns: int, device: str) -> LoopGraph:
+def _graph(op: ReduceOp, parallel: int, rows: Expr, columns: int, device: str) -> LoopGraph:
     """Return the reduction of ``x[r, i, q]`` over ``r`` and ``q``, doubled.
 
     The negated input is stored, too.
@@ -70,7 +71,7 @@ def _graph(op: ReduceOp, parallel: int, rows: int, columns: int, device: str) ->
 @pytest.mark.parametrize("op", [ReduceOp.SUM, ReduceOp.MAX])
 @pytest.mark.parametrize(
     ("parallel", "rows", "columns"),
-    [(1, 4096, 4), (2, 8192, 1), (3, 12, 1024), (1, 2, 8192)],
+    [(1, 4096, 4), (2, 8192, 1), (3, 12, 1024), (1, 2, 8192), (1, 8209, 1)],
 )
 def test_split_kernels_compute_the_same(
     op: ReduceOp, parallel: int, rows: int, columns: int
@@ -93,7 +94,6 @@ def test_many_points_short_rows_and_positions_are_not_split() -> None:
         _graph(ReduceOp.SUM, 512, 4096, 4, "cuda"),
         _graph(ReduceOp.SUM, 1, 16, 16, "cuda"),
         _graph(ReduceOp.ARGMAX, 1, 4096, 16, "cuda"),
-        _graph(ReduceOp.SUM, 1, 8209, 1, "cuda"),
         _graph(ReduceOp.SUM, 16, 4096, 16, "cpu"),
     ):
         assert len(plan_kernels(graph).items) == 1
@@ -133,3 +133,25 @@ def test_a_split_kernel_has_its_own_outputs() -> None:
     assert isinstance(second, KernelLaunch)
     assert first.buffers == ("x", "n", "k_partial0")
     assert second.buffers == ("k_partial0", "y")
+
+
+def test_a_row_of_unknown_length_is_split() -> None:
+    size = Symbol("s0")
+    graph = _graph(ReduceOp.MAX, 1, size, 512, "cuda")
+    symbols = {"s0": SizeSymbol(low=1, hint=64)}
+    schedule = plan_kernels(graph, SchedulingOptions(symbols=symbols))
+    assert len(schedule.items) == 2
+    for rows in (1, 5, 64, 67):
+        x = torch.randn(rows, 1, 512, dtype=torch.float64)
+        got = run_schedule(schedule, {"x": x.flatten()}, {"s0": rows})
+        assert torch.equal(got["n"], -x.flatten())
+        assert torch.equal(got["y"], (-x).amax((0, 2)) * 2)
+
+
+@pytest.mark.parametrize("op", [ReduceOp.MIN, ReduceOp.MAX])
+def test_identities_of_extremes(op: ReduceOp) -> None:
+    assert identity(op, DType.F32) == float("inf" if op is ReduceOp.MIN else "-inf")
+    assert identity(op, DType.BOOL) is (op is ReduceOp.MIN)
+    assert identity(op, DType.I8) == (127 if op is ReduceOp.MIN else -128)
+    assert identity(op, DType.U8) == (255 if op is ReduceOp.MIN else 0)
+    assert identity(ReduceOp.WELFORD, DType.F32) is None

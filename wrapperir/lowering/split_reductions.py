@@ -24,11 +24,20 @@ from collections.abc import Iterable, Mapping
 
 from attrs import evolve, frozen
 
-from wrapperir.ir import DType, Expr, Symbol, TensorType, contiguous_stride
+from wrapperir.ir import (
+    DType,
+    Expr,
+    Symbol,
+    TensorType,
+    ceildiv,
+    contiguous_stride,
+    mul,
+)
 from wrapperir.lowering.costs import Sizes
 from wrapperir.lowering.flat_nest import FlatNest, is_atomic, rewrite_axes
 from wrapperir.lowering.kernel import SizeSymbols
 from wrapperir.lowering.loops import Axis, Check, Instruction, Load, Reduce, Scan, Store
+from wrapperir.lowering.masked_rows import masked_rows
 from wrapperir.lowering.profit import device_kind, is_across
 from wrapperir.lowering.scalar_op import ReduceOp
 from wrapperir.lowering.substitution import names_used, results
@@ -88,24 +97,30 @@ def split_reduction(
     parts = _parts(flat, buffers, symbols, rule)
     if parts is None or not _can_split(flat):
         return None
-    outer = flat.inner[0]
-    assert isinstance(outer.extent, int)
-    if parts == outer.extent and len(flat.inner) == 1:
-        return None
-    part = Axis(f"{outer.name}p", parts)
-    rest = Axis(f"{outer.name}r", outer.extent // parts)
-    inner = (rest, *flat.inner[1:]) if rest.extent != 1 else flat.inner[1:]
     stages = _stages(flat)
-    place: Expr = Symbol(part.name) * rest.extent
+    outer = flat.inner[0]
+    part = Axis(f"{outer.name}p", parts)
+    ranges = flat.ranges(symbols)
+    rest = Axis(f"{outer.name}r", ranges.simplify(ceildiv(outer.extent, parts)))
+    if rest.extent == 1 and len(flat.inner) == 1:
+        return None
+    code, deep = stages.first, stages.first_deep
+    if not ranges.equal(mul(rest.extent, parts), outer.extent):
+        masked = masked_rows(code, deep, outer.name, outer.extent)
+        if masked is None:
+            return None
+        code, deep = tuple(masked[0]), tuple(masked[1])
+    place = mul(Symbol(part.name), rest.extent)
+    inner = flat.inner[1:]
     if rest.extent != 1:
         place = place + Symbol(rest.name)
-    indices = {outer.name: place}
+        inner = (rest, *inner)
     shape = evolve(flat, parallel=(*flat.parallel, part), inner=inner)
     rewritten = rewrite_axes(
-        evolve(flat, code=stages.first, deep=stages.first_deep),
+        evolve(flat, code=code, deep=deep),
         shape.parallel,
         shape.inner,
-        indices,
+        {outer.name: place},
         shape.ranges(symbols),
     )
     device = next(
@@ -137,13 +152,12 @@ def split_reduction(
         code=(*rewritten.code, *stores),
         deep=(*rewritten.deep, *(False,) * len(stores)),
     )
-    code = (*loads, *combined, *stages.second)
-    deep = (*(True,) * (len(loads) + len(combined)), *(False,) * len(stages.second))
+    partials = (*loads, *combined)
     second = FlatNest(
         parallel=flat.parallel,
         inner=(part,),
-        code=code,
-        deep=deep,
+        code=(*partials, *stages.second),
+        deep=(*(True,) * len(partials), *(False,) * len(stages.second)),
         provenance=flat.provenance,
     )
     return SplitReduction(first=first, second=second, workspaces=workspaces)
@@ -156,21 +170,28 @@ def _parts(
     rule: SplitRule,
 ) -> int | None:
     """Return how many parts the outermost inner axis is split into."""
-    if not flat.inner or not isinstance(flat.inner[0].extent, int):
+    if not flat.inner:
         return None
     sizes = Sizes(symbols)
     points, row = sizes.points(flat.parallel), sizes.points(flat.inner)
+    least = rule.least
     if is_across(flat, buffers, sizes):
         points = -(-points // rule.width)
+        least //= rule.width
     if points >= rule.points or row < rule.row:
         return None
-    wanted = min(-(-rule.target // max(points, 1)), row // rule.least)
-    return _near_divisor(flat.inner[0].extent, wanted)
+    extent = flat.inner[0].extent
+    wanted = max(min(-(-rule.target // max(points, 1)), row // least), 2)
+    if not isinstance(extent, int):
+        return wanted
+    wanted = min(wanted, extent)
+    return _near_divisor(extent, wanted) or wanted
 
 
 def _near_divisor(extent: int, wanted: int) -> int | None:
-    """Return the divisor nearest to a number, 2 at least and at most twice it."""
-    found = [n for n in range(2, min(wanted * 2, extent) + 1) if not extent % n]
+    """Return the divisor nearest to a number, at least half and at most twice it."""
+    numbers = range(max(wanted // 2, 2), min(wanted * 2, extent) + 1)
+    found = [n for n in numbers if not extent % n]
     return min(found, key=lambda n: abs(n - wanted), default=None)
 
 

@@ -1,0 +1,116 @@
+"""Run instructions for a part of the points of an axis: the others touch nothing.
+
+Before, over ``r0 < 1000``::
+
+    v0 = load x[r0]
+    v1 = reduce sum v0
+
+After, where ``r0`` is ``i0 * 256 + r1``, which may pass the end::
+
+    m = lt (i0 * 256 + r1) 1000
+    v0 = load x[i0 * 256 + r1] if m
+    w0 = where m v0 0.0
+    v1 = reduce sum w0
+"""
+
+from collections.abc import Iterable
+
+from attrs import evolve
+
+from wrapperir.ir import DType, Expr, Symbol
+from wrapperir.lowering.inline import can_mask
+from wrapperir.lowering.loops import (
+    Apply,
+    Check,
+    IndexValue,
+    Instruction,
+    Literal,
+    Load,
+    Reduce,
+    Store,
+)
+from wrapperir.lowering.scalar_op import ReduceOp, ScalarOp
+from wrapperir.lowering.substitution import names_used, results
+
+_IDENTITIES = {ReduceOp.SUM: 0, ReduceOp.PROD: 1, ReduceOp.ANY: 0, ReduceOp.ALL: 1}
+
+
+def identity(op: ReduceOp, dtype: DType) -> int | float | bool | None:
+    """Return the value that changes no result of a reduction, or ``None``."""
+    if op in _IDENTITIES:
+        value = _IDENTITIES[op]
+        if dtype is DType.BOOL:
+            return bool(value)
+        return float(value) if dtype.is_float else value
+    if op not in (ReduceOp.MIN, ReduceOp.MAX):
+        return None
+    least = op is ReduceOp.MAX
+    if dtype is DType.BOOL:
+        return not least
+    if dtype.is_float:
+        return float("-inf") if least else float("inf")
+    bits = dtype.itemsize * 8
+    if dtype.value.startswith("u"):
+        return 0 if least else (1 << bits) - 1
+    return -(1 << (bits - 1)) if least else (1 << (bits - 1)) - 1
+
+
+def masked_rows(
+    code: Iterable[Instruction], deep: Iterable[bool], axis: str, extent: Expr
+) -> tuple[list[Instruction], list[bool]] | None:
+    """Return instructions that do nothing where ``axis`` is ``extent`` or more.
+
+    ``None`` if they cannot: a reduction has no value that changes nothing, or operators
+    would divide by what is not loaded.
+    """
+    code = list(code)
+    if not can_mask(code):
+        return None
+    mask = f"{axis}.inside"
+    found: list[Instruction] = [
+        IndexValue(result=f"{axis}.at", dtype=DType.I64, expr=Symbol(axis)),
+        IndexValue(result=f"{axis}.end", dtype=DType.I64, expr=extent),
+        Apply(
+            result=mask,
+            dtype=DType.BOOL,
+            op=ScalarOp.LT,
+            operands=(f"{axis}.at", f"{axis}.end"),
+        ),
+    ]
+    found_deep = [True, True, True]
+    along = {axis}
+
+    def both(other: str | None) -> str:
+        if other is None:
+            return mask
+        name = f"{axis}.mask{len(found)}"
+        operands = (other, mask)
+        add(Apply(result=name, dtype=DType.BOOL, op=ScalarOp.AND, operands=operands))
+        return name
+
+    def add(instruction: Instruction, is_deep: bool = True) -> None:
+        found.append(instruction)
+        found_deep.append(is_deep)
+
+    for each, is_deep in zip(code, deep, strict=True):
+        if isinstance(each, Reduce):
+            value = identity(each.op, each.dtype)
+            if value is None or len(each.operands) != 1:
+                return None
+            name = f"{axis}.value{len(found)}"
+            other = Literal(result=f"{name}~", dtype=each.dtype, value=value)
+            add(other)
+            chosen = (mask, each.operands[0], other.result)
+            add(Apply(result=name, dtype=each.dtype, op=ScalarOp.WHERE, operands=chosen))
+            add(evolve(each, operands=(name,)))
+            continue
+        is_along = not along.isdisjoint(names_used(each))
+        if is_along:
+            along.update(results(each))
+        if isinstance(each, Load) and is_along:
+            add(evolve(each, mask=both(each.mask)), is_deep)
+        elif isinstance(each, Store | Check) and is_deep:
+            add(evolve(each, mask=both(each.mask)))
+        else:
+            add(each, is_deep)
+    return found, found_deep
