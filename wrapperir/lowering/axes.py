@@ -167,7 +167,8 @@ class _Merging:
             if found and self._can_merge(axis, found[-1]):
                 low = found.pop()
                 self.replaced[axis.name] = 0
-                found.append(Axis(low.name, mul(axis.extent, low.extent)))
+                extent = self._ranges.simplify(mul(axis.extent, low.extent))
+                found.append(Axis(low.name, extent))
             else:
                 found.append(axis)
         return tuple(reversed(found))
