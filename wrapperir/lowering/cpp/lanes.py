@@ -140,14 +140,15 @@ class LaneAnalysis:
         """Return lanes of an axis, with the loads that are contiguous along another."""
         varying = varying_values(self._nest.body, lane)
         found: dict[str, dict[str, Expr]] = {}
+        values = {name for step in instructions(self._nest.body) for name in results(step)}
         for axis in self._nest.axes:
             is_short = isinstance(axis.extent, int) and axis.extent < _FEWEST
             if axis.name == lane or is_short:
                 continue
             across = varying_values(self._nest.body, axis.name)
             for step in self._nest.body:
-                if not isinstance(step, Load) or step.mask is not None:
-                    continue
+                if not isinstance(step, Load) or not values.isdisjoint(names_in(step)):
+                    continue  # the tile is read before values are known
                 stride = self._stride(step, lane, varying)
                 if stride in (None, 0, 1) or self._stride(step, axis.name, across) != 1:
                     continue
