@@ -6,14 +6,17 @@ from functools import partial
 
 import pytest
 import torch
+from attrs import evolve
 
 from tests.lowering.cpp_kernels import build_kernels, kernel_of, type_of
 from wrapperir.ir import DType, Expr, Symbol, TensorType, add, mul
 from wrapperir.lowering.cpp.lanes import LaneAnalysis, Lanes
+from wrapperir.lowering.cpp.rows import find_rows
 from wrapperir.lowering.loops import (
     Apply,
     Axis,
     InnerLoop,
+    Instruction,
     Literal,
     Load,
     Nest,
@@ -319,3 +322,45 @@ def test_an_indirect_index_of_lanes_is_gathered() -> None:
     (built,) = build_kernels([kernel_of(nest, types)])
     built.launch([x, index, out])
     assert torch.equal(out, x[index + 3])
+
+
+def test_what_two_loops_compute_is_kept_between_them() -> None:
+    """Softmax, whose last loop computes each exponential again."""
+
+    def shifted(prefix: str) -> tuple[Load, Apply, Apply]:
+        at = (_I, Symbol(f"{prefix}0"))
+        x, less, power = (f"{prefix}_{part}" for part in ("x", "less", "power"))
+        return (
+            Load(result=x, dtype=DType.F32, buffer="x", index=at),
+            Apply(result=less, dtype=DType.F32, op=ScalarOp.SUB, operands=(x, "most")),
+            Apply(result=power, dtype=DType.F32, op=ScalarOp.EXP, operands=(less,)),
+        )
+
+    def loop(prefix: str, *body: Instruction) -> InnerLoop:
+        return InnerLoop(axes=(Axis(f"{prefix}0", 200),), body=body)
+
+    load = Load(result="v", dtype=DType.F32, buffer="x", index=(_I, Symbol("a0")))
+    most = Reduce(results=("most",), dtype=DType.F32, op=ReduceOp.MAX, operands=("v",))
+    total = Reduce(
+        results=("total",), dtype=DType.F32, op=ReduceOp.SUM, operands=("b_power",)
+    )
+    share = Apply(
+        result="share", dtype=DType.F32, op=ScalarOp.DIV, operands=("c_power", "total")
+    )
+    store = Store(buffer="out", index=(_I, Symbol("c0")), value="share")
+    body = (
+        loop("a", load, most),
+        loop("b", *shifted("b"), total),
+        loop("c", *shifted("c"), share, store),
+    )
+    nest = Nest(name="softmax", axes=(Axis("i0", 5),), body=body)
+    kept = find_rows(nest, (0, 1, 2))
+    assert kept.stored == {"b_power": "row0"}
+    assert kept.read == {"c_power": "row0"}
+    x, out = torch.randn(5, 200), torch.zeros(5, 200)
+    (built,) = build_kernels([kernel_of(nest, {"x": type_of(x), "out": type_of(out)})])
+    built.launch([x, out])
+    torch.testing.assert_close(out, x.softmax(1))
+    overwriting = evolve(store, buffer="x")
+    last = loop("c", *shifted("c"), share, overwriting)
+    assert find_rows(evolve(nest, body=(*body[:2], last)), (0, 1, 2)).read == {}

@@ -9,6 +9,7 @@ from wrapperir.lowering.cpp.elements import STORED, format_literal, scalar_type
 from wrapperir.lowering.cpp.indices import IndexFormatter
 from wrapperir.lowering.cpp.lines import SourceLines
 from wrapperir.lowering.cpp.operators import format_apply
+from wrapperir.lowering.cpp.rows import KeptRows
 from wrapperir.lowering.loops import (
     Apply,
     Axis,
@@ -29,6 +30,11 @@ _COMBINING: Mapping[StoreMode, ScalarOp] = {
     StoreMode.MIN: ScalarOp.MINIMUM,
     StoreMode.MAX: ScalarOp.MAXIMUM,
 }
+_POWERS: Mapping[float, str] = {
+    **{2: "{0} * {0}", 3: "{0} * {0} * {0}", 1: "{0}"},
+    **{-1: "1 / {0}", -2: "1 / ({0} * {0})"},
+}
+"""Powers to known exponents, as eager computes them."""
 _I32 = (-(1 << 31), (1 << 31) - 1)
 
 
@@ -38,7 +44,8 @@ class InstructionWriter:
     ``pointers`` and ``types`` are by buffer; ``parameters`` are the names of the kernel's
     parameters.  A check that fails goes to the label
     ``next``, which :attr:`has_jumps` says is needed.  ``elements`` has the elements that
-    some loads read, by their results, where they are not in the buffer.
+    some loads read, by their results, where they are not in the buffer.  ``rows`` are
+    arrays of values, and ``row_position`` is the C++ of the current point's position.
     """
 
     def __init__(
@@ -55,9 +62,11 @@ class InstructionWriter:
         self.dtypes: dict[str, DType] = {}
         self.has_jumps = False
         self.elements: dict[str, str] = {}
+        self.rows = KeptRows()
+        self.row_position = "0"
         self._pointers = pointers
         self._types = types
-        self._powers_of_2: set[str] = set()
+        self._literals: dict[str, int | float | bool] = {}
         self._reciprocals: dict[str, str] = {}
         self._axes = 0
         self._checks = 0
@@ -81,7 +90,12 @@ class InstructionWriter:
         """Write the definition of a value."""
         local = f"v{len(self.names)}"
         self.set_value(name, dtype, local)
+        if name in self.rows.read:
+            text = f"{self.rows.read[name]}[{self.row_position}]"
         self.source.write(f"{scalar_type(dtype)} {local} = {text};")
+        if name in self.rows.stored:
+            row = self.rows.stored[name]
+            self.source.write(f"{row}[{self.row_position}] = {local};")
 
     def write(self, step: Instruction) -> None:
         """Write an instruction other than a reduction or a scan."""
@@ -89,8 +103,7 @@ class InstructionWriter:
             case Literal():
                 text = format_literal(step.value, step.dtype)
                 self.define(step.result, step.dtype, text)
-                if abs(math.frexp(step.value)[0]) == 0.5:
-                    self._powers_of_2.add(step.result)
+                self._literals[step.result] = step.value
             case IndexValue():
                 self._write_index_value(step)
             case Load():
@@ -115,7 +128,8 @@ class InstructionWriter:
         divisor = self.names.get(step.operands[1])
         if step.dtype is not DType.F32 or divisor is None:
             return
-        if step.operands[1] in self._powers_of_2 or not divisor.isidentifier():
+        literal = self._literals.get(step.operands[1], 3)
+        if abs(math.frexp(literal)[0]) == 0.5 or not divisor.isidentifier():
             return  # the compiler multiplies by the reciprocal
         name = f"r{len(self._reciprocals)}"
         self._reciprocals[step.result] = name
@@ -127,6 +141,9 @@ class InstructionWriter:
         text = format_apply(step.op, step.dtype, dtypes, operands)
         if reciprocal := self._reciprocals.get(step.result):
             text = f"f32(f64({operands[0]}) * {reciprocal})"
+        if step.op is ScalarOp.POW and step.dtype in (DType.F32, DType.F64):
+            power = _POWERS.get(self._literals.get(step.operands[1], math.nan))
+            text = text if power is None else power.format(operands[0])
         self.define(step.result, step.dtype, text)
 
     def _write_index_value(self, step: IndexValue) -> None:

@@ -36,6 +36,16 @@ def loops(writer: InstructionWriter, axes: Sequence[Axis]) -> Generator[None]:
 
 
 @contextmanager
+def unless_empty(writer: InstructionWriter, lane: Axis) -> Generator[None]:
+    """Put a condition around a lane loop and what is read before it for all lanes."""
+    if isinstance(lane.extent, int) and lane.extent > 0:
+        yield
+        return
+    with writer.source.block(f"if ({writer.indices.format(lane.extent)} > 0)"):
+        yield
+
+
+@contextmanager
 def checked_point(writer: InstructionWriter) -> Generator[None]:
     """Put a block around what is written inside, which a failed check leaves."""
     start = len(writer.source.lines)

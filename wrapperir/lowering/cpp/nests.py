@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from wrapperir.ir import mul
 from wrapperir.lowering.cpp.body import InstructionWriter
+from wrapperir.lowering.cpp.elements import scalar_type
 from wrapperir.lowering.cpp.lanes import Lanes, instructions, varying_values
 from wrapperir.lowering.cpp.loop_text import (
     accumulator_of,
@@ -16,9 +17,11 @@ from wrapperir.lowering.cpp.loop_text import (
     loops,
     points,
     position_in,
+    unless_empty,
     write_lane_loop,
 )
 from wrapperir.lowering.cpp.reductions import Accumulator
+from wrapperir.lowering.cpp.rows import find_rows
 from wrapperir.lowering.cpp.strips import ParallelStrips, write_inner_strips
 from wrapperir.lowering.cpp.tiles import write_tiles
 from wrapperir.lowering.loops import Axis, InnerLoop, Nest, Reduce, Scan, Store, StoreMode
@@ -98,7 +101,7 @@ def _write_lanes(
             )
         axis = writer.add_axis(lane)
         head = f"for (i64 {axis} = {start}; {axis} < {end}; ++{axis})"
-        with checked_point(writer):
+        with unless_empty(writer, lane), checked_point(writer):
             write_lane_loop(writer, instructions(nest.body), varying, (head,))
         if in_chunks:
             writer.source.write("}")
@@ -111,7 +114,11 @@ def _write_points(writer: InstructionWriter, nest: Nest, lanes: Lanes) -> None:
     pragma = _parallel(writer, nest, len(axes), cost)
     if pragma is not None:
         writer.source.write(pragma)
+    writer.rows = find_rows(nest, lanes.loops)
     with loops(writer, axes), checked_point(writer):
+        for row in writer.rows.arrays:
+            kind = scalar_type(row.dtype)
+            writer.source.write(f"alignas(64) {kind} {row.name}[{row.length}];")
         for place, step in enumerate(nest.body):
             if not isinstance(step, InnerLoop):
                 writer.write(step)

@@ -18,6 +18,7 @@ from wrapperir.lowering.cpp.loop_text import (
     points,
     position_in,
     set_results,
+    unless_empty,
     write_lane_loop,
 )
 from wrapperir.lowering.cpp.reductions import Accumulator, Variable
@@ -34,9 +35,10 @@ def write_inner_strips(writer: InstructionWriter, loop: InnerLoop, name: str) ->
     varying = varying_values((loop,), lane.name)
     reductions = [step for step in loop.body if isinstance(step, Reduce)]
     if not reductions:
-        with loops(writer, loop.axes[:-1]):
+        with loops(writer, loop.axes[:-1]), unless_empty(writer, lane):
             extent = writer.indices.format(lane.extent)
             axis = writer.add_axis(lane)
+            writer.row_position = writer.indices.format(position_in(loop))
             head = f"for (i64 {axis} = 0; {axis} < {extent}; ++{axis})"
             write_lane_loop(writer, loop.body, varying, (head,))
         return
@@ -64,9 +66,11 @@ def write_inner_strips(writer: InstructionWriter, loop: InnerLoop, name: str) ->
             writer.write(step)
 
     arrays = [variable.name for variable in variables]
+    arrays += [row.name for row in writer.rows.arrays]
     with source.block(), loops(writer, loop.axes[:-1]):
         with source.block(_format_head(arrays), "};"):
             axis = writer.add_axis(lane)
+            writer.row_position = writer.indices.format(position)
             source.write("const i64 n = lanes;")
             in_strip = (_LOOP, f"const i64 {axis} = base + l;")
             write_lane_loop(writer, loop.body, varying, in_strip, write)
