@@ -25,7 +25,13 @@ _WITH_RULES = frozenset(
         *(aten.nll_loss_forward.default, aten.nll_loss2d_forward.default),
         *(aten.nll_loss_backward.default, aten.nll_loss2d_backward.default),
         *(aten._unsafe_index.Tensor, aten._unsafe_index_put.default, aten.take.default),
-        aten.embedding_dense_backward.default,
+        *(aten.embedding_dense_backward.default, aten.roll.default),
+        *(aten.select_scatter.default, aten.bernoulli.default),
+        *(aten.reflection_pad1d.default, aten.reflection_pad1d_backward.default),
+        *(aten.reflection_pad2d.default, aten.reflection_pad2d_backward.default),
+        *(aten.reflection_pad3d.default, aten.reflection_pad3d_backward.default),
+        *(aten.replication_pad1d.default, aten.replication_pad2d.default),
+        aten.replication_pad3d.default,
     }
 )
 """Operators whose rules make fewer loops than their decompositions do."""
@@ -64,6 +70,8 @@ def decomposed(node: torch.fx.Node) -> torch.fx.Graph:
     function: Callable[..., Any] | None = table().get(target) or everything.get(target)
     if function is None or target in CALLED:
         raise NotLoweredError("no decomposition")
+    if torch.Tag.nondeterministic_seeded in target.tags:
+        raise NotLoweredError("its decomposition draws other numbers")
     given = node.all_input_nodes
 
     def run(*values: Any) -> Any:

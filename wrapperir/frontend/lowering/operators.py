@@ -4,6 +4,7 @@ from wrapperir.frontend.lowering import (
     batch_norm,
     creation,
     gather,
+    joining,
     losses,
     norms,
     pointwise,
@@ -12,6 +13,7 @@ from wrapperir.frontend.lowering import (
     scatter,
     softmax,
     variance,
+    view_scatter,
     views,
 )
 from wrapperir.frontend.lowering.rules import RULES
@@ -21,6 +23,7 @@ __all__ = [
     "batch_norm",
     "creation",
     "gather",
+    "joining",
     "losses",
     "norms",
     "pointwise",
@@ -29,5 +32,6 @@ __all__ = [
     "scatter",
     "softmax",
     "variance",
+    "view_scatter",
     "views",
 ]

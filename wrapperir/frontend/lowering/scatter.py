@@ -324,6 +324,19 @@ def _put(scope: LoopScope, node: torch.fx.Node) -> Value:
     return result
 
 
+def zeros_to_add_to(
+    scope: LoopScope, node: torch.fx.Node, result: TensorValue
+) -> TensorValue:
+    """Append a nest of zeros; return the result, or a workspace if it is of a half type."""
+    total = result
+    if result.dtype in (DType.F16, DType.BF16):
+        total = scope.workspace(result.size, DType.F32, result)
+    builder = NestBuilder(total.size)
+    builder.store(total, builder.point, number_operand(builder, 0, total.dtype))
+    scope.add_nest(builder, node.name)
+    return total
+
+
 @rule(aten.embedding_dense_backward.default)
 def _embedding_backward(scope: LoopScope, node: torch.fx.Node) -> Value:
     gradient, index = scope.tensor(node.args[0]), scope.tensor(node.args[1])
@@ -332,12 +345,7 @@ def _embedding_backward(scope: LoopScope, node: torch.fx.Node) -> Value:
         raise NotLoweredError("gradients divided by frequencies")
     require_mode(scope, gradient, StoreMode.ADD)
     result = scope.allocate(node.name, node.meta["val"])
-    total = result
-    if result.dtype in (DType.F16, DType.BF16):
-        total = scope.workspace(result.size, DType.F32, result)
-    builder = NestBuilder(total.size)
-    builder.store(total, builder.point, number_operand(builder, 0, total.dtype))
-    scope.add_nest(builder, node.name)
+    total = zeros_to_add_to(scope, node, result)
     if 0 not in gradient.size:
         builder = NestBuilder(gradient.size)
         row = builder.cast(builder.load(index, builder.point[:-1]), DType.I64)

@@ -236,10 +236,19 @@ def _flip(scope: LoopScope, node: torch.fx.Node) -> Value:
 
 @rule(aten.diagonal.default)
 def _diagonal(scope: LoopScope, node: torch.fx.Node) -> Value:
-    tensor = scope.tensor(node.args[0])
-    count = len(tensor.size)
     given: list[Any] = [*node.args[1:], *(0, 0, 1)[len(node.args) - 1 :]]
-    offset, first, second = given
+    return diagonal(scope.tensor(node.args[0]), example_size(node), *given)
+
+
+def diagonal(
+    tensor: TensorValue, size: Sequence[Expr], offset: Any, first: int, second: int
+) -> TensorValue:
+    """Return a diagonal of two dimensions, which has a size.
+
+    Raises:
+        NotLoweredError: it is a symbolic number away from the main one.
+    """
+    count = len(tensor.size)
     if not isinstance(offset, int):
         raise NotLoweredError("a symbolic diagonal")
     row, column = (normal(dim, count) for dim in (first, second))
@@ -253,7 +262,7 @@ def _diagonal(scope: LoopScope, node: torch.fx.Node) -> Value:
             point.append(add(along, max(offset, 0)))
         else:
             point.append(next(rest))
-    return tensor.viewed(example_size(node), point)
+    return tensor.viewed(size, point)
 
 
 @rule(aten.split.Tensor, aten.split_with_sizes.default, aten.chunk.default, aten.unbind.int)

@@ -1,0 +1,104 @@
+"""Rules of operators that replace the elements of a view of a tensor."""
+
+from typing import Any
+
+import torch
+
+from wrapperir.frontend.lowering.element_positions import both, less, within
+from wrapperir.frontend.lowering.nest_builder import NestBuilder
+from wrapperir.frontend.lowering.overwriting import changed, may_overwrite
+from wrapperir.frontend.lowering.rules import NotLoweredError, argument, rule
+from wrapperir.frontend.lowering.scope import LoopScope
+from wrapperir.frontend.lowering.values import TensorValue, Value, dimensions
+from wrapperir.frontend.lowering.views import diagonal, normal
+from wrapperir.ir import DType, Expr, add, floordiv, maximum, mod, mul, sub
+from wrapperir.lowering.scalar_op import ScalarOp as Op
+
+aten: Any = torch.ops.aten
+
+
+@rule(aten.slice_scatter.default)
+def _slice_scatter(scope: LoopScope, node: torch.fx.Node) -> Value:
+    source, update = scope.tensor(node.args[0]), scope.tensor(node.args[1])
+    dim = normal(int(argument(node, 2, "dim", 0)), len(source.size))
+    given, step = argument(node, 3, "start"), argument(node, 5, "step", 1)
+    start: Expr = 0 if given is None else scope.expr(given)
+    if not isinstance(start, int) or not isinstance(step, int):
+        raise NotLoweredError("a symbolic slice")
+    extent = source.size[dim]
+    if start < 0:
+        start = maximum(add(extent, start), 0)
+    if may_overwrite(scope, node):
+        point = [*dimensions(len(source.size))]
+        point[dim] = add(start, mul(point[dim], step))
+        scope.copy(update, source.viewed(update.size, point), node.name)
+        return source
+    result = scope.allocate(node.name, node.meta["val"])
+    builder = NestBuilder(result.size)
+    at = sub(builder.point[dim], start)
+    point = [*builder.point]
+    point[dim] = floordiv(at, step)
+    # Negative numbers divided by the step are negative too.
+    masks = [within(builder, builder.point[dim], start, None)]
+    if update.size[dim] != extent:
+        masks.append(less(builder, point[dim], update.size[dim]))
+    if step != 1:
+        masks.append(less(builder, mod(at, step), 1))
+    return _chosen(scope, node, builder, result, update, point, both(builder, *masks))
+
+
+def _chosen(
+    scope: LoopScope,
+    node: torch.fx.Node,
+    builder: NestBuilder,
+    result: TensorValue,
+    update: TensorValue,
+    point: list[Expr],
+    mask: str | None,
+) -> TensorValue:
+    """Append the nest of a result: the update where ``mask`` is true, else as before."""
+    value = builder.load(update, point, mask=mask)
+    if mask is not None:
+        old = builder.load(scope.tensor(node.args[0]), builder.point)
+        value = builder.apply(Op.WHERE, mask, builder.cast(value, result.dtype), old)
+    builder.store(result, builder.point, value)
+    scope.add_nest(builder, node.name)
+    return result
+
+
+@rule(aten.select_scatter.default)
+def _select_scatter(scope: LoopScope, node: torch.fx.Node) -> Value:
+    source, update = scope.tensor(node.args[0]), scope.tensor(node.args[1])
+    dim = normal(int(argument(node, 2, "dim")), len(source.size))
+    at = scope.expr(argument(node, 3, "index"))
+    if not isinstance(at, int):
+        raise NotLoweredError("a symbolic position")
+    if at < 0:
+        at = add(source.size[dim], at)
+    if may_overwrite(scope, node):
+        rest = dimensions(len(update.size))
+        point: list[Expr] = [*rest[:dim], at, *rest[dim:]]
+        scope.copy(update, source.viewed(update.size, point), node.name)
+        return source
+    result = scope.allocate(node.name, node.meta["val"])
+    builder = NestBuilder(result.size)
+    mask = builder.apply(
+        Op.EQ,
+        builder.index_value(builder.point[dim], DType.I64),
+        builder.index_value(at, DType.I64),
+    )
+    own = [*builder.point[:dim], *builder.point[dim + 1 :]]
+    return _chosen(scope, node, builder, result, update, own, mask)
+
+
+@rule(aten.diagonal_scatter.default)
+def _diagonal_scatter(scope: LoopScope, node: torch.fx.Node) -> Value:
+    update = scope.tensor(node.args[1])
+    offset, first, second = (
+        argument(node, 2 + place, name, default)
+        for place, (name, default) in enumerate((("offset", 0), ("dim1", 0), ("dim2", 1)))
+    )
+    result = changed(scope, node)
+    target = diagonal(result, update.size, offset, first, second)
+    scope.copy(update, target, node.name)
+    return result
