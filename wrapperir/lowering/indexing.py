@@ -393,7 +393,9 @@ def linear_terms(total: Sum, axes: Iterable[str]) -> LinearTerms:
     rest: Sum = {}
     for monomial, coefficient in total.items():
         used = [atom for atom in monomial if isinstance(atom, str) and atom in names]
-        if len(used) == 1 and not any(isinstance(atom, Operation) for atom in monomial):
+        if len(used) == 1 and all(
+            isinstance(atom, str) or names.isdisjoint(symbols_in(atom)) for atom in monomial
+        ):
             found = coefficients.setdefault(used[0], {})
             found[without(monomial, used[0])] = coefficient
         else:

@@ -7,7 +7,7 @@ import torch
 
 from wrapperir.frontend.lowering.nest_builder import NestBuilder
 from wrapperir.frontend.lowering.pointwise import number_operand
-from wrapperir.frontend.lowering.rules import rule
+from wrapperir.frontend.lowering.rules import NotLoweredError, rule
 from wrapperir.frontend.lowering.scope import LoopScope
 from wrapperir.frontend.lowering.values import TensorValue, Value
 from wrapperir.ir import DType, Expr, add, mul
@@ -39,6 +39,15 @@ def _scalar_tensor(scope: LoopScope, node: torch.fx.Node) -> Value:
 
 @rule(aten.zeros.default, aten.zeros_like.default, aten.new_zeros.default)
 def _zeros(scope: LoopScope, node: torch.fx.Node) -> Value:
+    return fill(scope, node, 0)
+
+
+@rule(aten.empty.memory_format, aten.empty_strided.default, aten.empty_permuted.default)
+def _empty(scope: LoopScope, node: torch.fx.Node) -> Value:
+    # Operators that draw random numbers take such tensors for their sizes only.
+    for user in node.users:
+        if torch.Tag.nondeterministic_seeded in getattr(user.target, "tags", ()):
+            raise NotLoweredError("elements that nothing reads")
     return fill(scope, node, 0)
 
 

@@ -16,8 +16,8 @@ from wrapperir.frontend.lowering.scatter import (
 )
 from wrapperir.frontend.lowering.scope import LoopScope
 from wrapperir.frontend.lowering.values import TensorValue, Value, dimensions
-from wrapperir.frontend.lowering.views import normal
-from wrapperir.ir import Expr, add, maximum, minimum, mod, sub
+from wrapperir.frontend.lowering.views import normal, reshaped
+from wrapperir.ir import Expr, add, maximum, minimum, mod, mul, product, sub
 from wrapperir.lowering.loops import StoreMode
 from wrapperir.lowering.scalar_op import ScalarOp as Op
 
@@ -113,8 +113,13 @@ def _roll(scope: LoopScope, node: torch.fx.Node) -> Value:
     shifts = _as_list(scope, node.args[1])
     dims: Any = argument(node, 2, "dims", ())
     given = [dims] if isinstance(dims, int) else [*dims]
-    if len(given) != len(shifts):
-        raise NotLoweredError("a roll of the elements in order")
+    if not given:
+        linear: Expr = 0
+        for part, extent in zip(dimensions(len(source.size)), source.size, strict=True):
+            linear = add(mul(linear, extent), part)
+        count = product(source.size)
+        at = mod(sub(linear, shifts[0]), count)
+        return moved(scope, node, reshaped(scope, source, (count,)), [at])
     point = [*dimensions(len(source.size))]
     for dim, shift in zip(given, shifts, strict=True):
         number = normal(dim, len(point))
