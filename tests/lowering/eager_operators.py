@@ -31,6 +31,7 @@ _OF_BOOLS = frozenset(
         *(ScalarOp.NOT, ScalarOp.AND, ScalarOp.OR, ScalarOp.XOR, ScalarOp.EQ),
         *(ScalarOp.NE, ScalarOp.LT, ScalarOp.LE, ScalarOp.GT, ScalarOp.GE),
         *(ScalarOp.MINIMUM, ScalarOp.MAXIMUM, ScalarOp.ADD, ScalarOp.MUL),
+        *(ScalarOp.SIGN, ScalarOp.ISNAN, ScalarOp.ISINF, ScalarOp.SIGNBIT),
     }
 )
 _NOT_OF_FLOATS = frozenset(

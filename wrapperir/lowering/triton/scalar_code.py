@@ -63,7 +63,12 @@ _OF_BOOLS: Mapping[ScalarOp, ScalarOp] = {
     ScalarOp.FMAX: ScalarOp.OR,
     ScalarOp.BITNOT: ScalarOp.NOT,
 }
-_EXACT_ON_HALF = frozenset({ScalarOp.WHERE, ScalarOp.CAST, ScalarOp.BITCAST})
+_SAME_BOOL = frozenset(
+    {
+        *(ScalarOp.SIGN, ScalarOp.ABS, ScalarOp.FLOOR, ScalarOp.CEIL, ScalarOp.TRUNC),
+        ScalarOp.ROUND,
+    }
+)
 
 
 def scalar_code(
@@ -127,6 +132,10 @@ def _half(op: ScalarOp, operands: Sequence[str], result: DType) -> Code | None:
 
 def _of_bools(op: ScalarOp, operands: Sequence[str]) -> Code | None:
     op = _OF_BOOLS.get(op, op)
+    if op in _SAME_BOOL:
+        return Code(operands[0])
+    if op in (ScalarOp.ISNAN, ScalarOp.ISINF, ScalarOp.SIGNBIT):
+        return Code(f"({operands[0]} != {operands[0]})")
     if op is ScalarOp.NOT:
         return Code(f"({operands[0]} == 0)")
     if op in _COMPARISONS:
