@@ -78,6 +78,9 @@ def wrapperir_backend(
     implied = mode_settings("default" if mode is None else mode)
     chosen = read_options({**implied, **given})
 
+    prepare = preparing(chosen, example_inputs)
+    prepare(is_new=False)
+
     def compile(
         lowered: "Lowered", backward: bool, show: Callable[[OutputCode], None]
     ) -> "Loaded":
@@ -91,6 +94,7 @@ def wrapperir_backend(
         cache_key(chosen),
         settings=chosen.settings,
         falls_back=chosen.fallback is not None,
+        begin=lambda: prepare(is_new=True),
     )
 
 
@@ -116,6 +120,9 @@ def _compile_by_lowering(
             f"option {name!r} is for the frontend 'inductor'",
             hint="leave it out, or leave out the option 'frontend'",
         )
+    prepare = preparing(chosen, example_inputs)
+    prepare(is_new=False)
+    prepare(is_new=True)
 
     def compile(lowered: "Lowered", backward: bool) -> "Loaded":
         return compile_lowered(lowered, chosen, "backward" if backward else "forward")
@@ -125,6 +132,33 @@ def _compile_by_lowering(
 
 _REPLAYING = ("reduce-overhead", "max-autotune")
 """Modes of ``torch.compile`` that replay graphs."""
+
+
+def preparing(
+    options: BackendOptions, example_inputs: Sequence[Any]
+) -> Callable[..., None]:
+    """Return a function that begins, in the background, what loading programs needs.
+
+    It takes ``is_new`` of :func:`~wrapperir.emit.preparation.prepare`.
+    """
+    import torch
+
+    from wrapperir.emit.pipeline import find_emitter
+    from wrapperir.emit.preparation import prepare
+
+    devices = frozenset(
+        value.device.type for value in example_inputs if isinstance(value, torch.Tensor)
+    )
+
+    def begin(*, is_new: bool) -> None:
+        named = options.emitter
+        try:
+            emitter = find_emitter(named) if isinstance(named, str) else named
+        except DiagnosticError:
+            return  # it is raised when the first program is compiled
+        prepare(emitter, devices, is_new=is_new)
+
+    return begin
 
 
 def cache_key(options: BackendOptions) -> str | None:

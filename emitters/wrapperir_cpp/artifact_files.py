@@ -81,7 +81,12 @@ def emit_artifact(
         ),
         **context.module.files,
     }
-    of_devices = *(DEVICE_FILES if used else ()), *(f for t in used for f in t.files)
-    for path in (*_FILES, *of_devices):
-        files[f"{RUNTIME}{path.name}"] = path.read_text("utf-8")
-    return Artifact(name, files, PROGRAM)
+    return Artifact(name, {**files, **runtime_sources(used)}, PROGRAM)
+
+
+def runtime_sources(tables: Sequence[DeviceTable]) -> dict[str, str]:
+    """Return the runtime's headers and sources for some kinds of device, by path."""
+    of_devices = (*(DEVICE_FILES if tables else ()), *(f for t in tables for f in t.files))
+    return {
+        f"{RUNTIME}{path.name}": path.read_text("utf-8") for path in (*_FILES, *of_devices)
+    }

@@ -21,7 +21,6 @@ from wrapperir.emit.triton_signature import KERNEL_FACTS
 from wrapperir.ir import BenchmarkChoice, KernelCallLine, MultiKernelLine, Program
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.kernels import (
-    Compiler,
     Target,
     build_kernels,
     compile_object,
@@ -182,7 +181,7 @@ def _build_libraries(files: Mapping[str, str | bytes]) -> dict[str, Path]:
     kernels = kernel_sources(files)
     with ThreadPoolExecutor(max_workers=1) as pool:
         pending = pool.submit(build_kernels, kernels)
-        objects = _build_objects(compiler, files)
+        objects = _build_objects(files)
         kernel_objects = pending.result()
     facts = cast(dict[str, list[str]], json.loads(files[BUILD_FACTS]))
     libraries = [*_TORCH, *facts["libraries"]]
@@ -209,7 +208,7 @@ def kernel_sources(files: Mapping[str, str | bytes]) -> dict[str, str]:
     }
 
 
-def _build_objects(compiler: Compiler, files: Mapping[str, str | bytes]) -> dict[str, Path]:
+def _build_objects(files: Mapping[str, str | bytes]) -> dict[str, Path]:
     sources: dict[str, str] = {}
     headers: dict[str, str] = {}
     for path, content in files.items():
@@ -219,10 +218,6 @@ def _build_objects(compiler: Compiler, files: Mapping[str, str | bytes]) -> dict
             elif path.endswith(".h"):
                 headers[path] = content
 
-    major, minor = torch.__version__.split(".")[:2]
-    folder = Path(torch.__file__).parent / "include"
-    version = (f"-DWRAPPERIR_TORCH_MAJOR={major}", f"-DWRAPPERIR_TORCH_MINOR={minor}")
-
     cuda_headers = _cuda_headers() if POOLS_SOURCE in sources else None
     if cuda_headers is None and POOLS_SOURCE in sources:
         del sources[POOLS_SOURCE]
@@ -230,14 +225,28 @@ def _build_objects(compiler: Compiler, files: Mapping[str, str | bytes]) -> dict
         logging.getLogger("wrapperir.graphs").warning(message)
 
     def build(path: str) -> Path:
-        flags = _BRIDGE_FLAGS if path in _BESIDE else _HOST_FLAGS
-        if path == POOLS_SOURCE:
-            flags = (*flags, "-isystem", str(cuda_headers))
-        flags = (*flags, *version, "-isystem", str(folder))
-        return compile_object(compiler, path, sources[path], headers, flags)
+        return build_object(path, sources[path], headers, cuda_headers)
 
     paths = sorted(sources)
     return dict(zip(paths, side_by_side(build, paths), strict=True))
+
+
+def build_object(
+    path: str, text: str, headers: Mapping[str, str], cuda_headers: Path | None = None
+) -> Path:
+    """Return the object of a source of the host program, in the user's cache.
+
+    Raises:
+        DiagnosticError: WIR709, it does not compile; WIR710, it cannot be kept.
+    """
+    major, minor = torch.__version__.split(".")[:2]
+    flags = _BRIDGE_FLAGS if path in _BESIDE else _HOST_FLAGS
+    if path == POOLS_SOURCE:
+        flags = (*flags, "-isystem", str(cuda_headers))
+    folder = Path(torch.__file__).parent / "include"
+    version = (f"-DWRAPPERIR_TORCH_MAJOR={major}", f"-DWRAPPERIR_TORCH_MINOR={minor}")
+    flags = (*flags, *version, "-isystem", str(folder))
+    return compile_object(find_compiler(), path, text, headers, flags)
 
 
 def _cuda_headers() -> Path | None:
@@ -289,8 +298,12 @@ def load_library(artifact: Artifact, constants: Mapping[str, torch.Tensor]) -> L
         ) from None
 
 
-@cache
-def _binding() -> _Binding:
+def build_binding() -> Path:
+    """Return the library of binding.cpp, in the user's cache.
+
+    Raises:
+        DiagnosticError: WIR709, it does not build; WIR710, it cannot be kept.
+    """
     compiler = find_compiler()
     names: list[str] = [
         "binding.cpp",
@@ -303,8 +316,12 @@ def _binding() -> _Binding:
     flags = [*_HOST_FLAGS, f"-I{sysconfig.get_path('include')}"]
     compiled = compile_object(compiler, "binding.cpp", source, texts, flags)
     libraries = ["libtorch_python.so", *_TORCH]
-    path = link_library(compiler, "binding", [compiled], libraries, ["PyInit_*"])
-    loader = ExtensionFileLoader("binding", str(path))
+    return link_library(compiler, "binding", [compiled], libraries, ["PyInit_*"])
+
+
+@cache
+def _binding() -> _Binding:
+    loader = ExtensionFileLoader("binding", str(build_binding()))
     spec = importlib.util.spec_from_loader("binding", loader)
     assert spec is not None
     try:

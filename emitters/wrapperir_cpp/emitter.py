@@ -1,6 +1,6 @@
 """The C++ emitter: a shared library without Python, and what it needs beside it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from wrapperir.emit import Artifact, Emitter, Loaded, Support
@@ -32,6 +32,14 @@ class CppEmitter(Emitter):
         descriptors=True,
         choosing=True,
     )
+
+    def preparations(
+        self, devices: frozenset[str], *, is_new: bool
+    ) -> Sequence[Callable[[], object]]:
+        """Return the builds of the runtime, and the start of Triton's compiler."""
+        from wrapperir_cpp.preparation import preparations  # it imports torch
+
+        return preparations(self.devices, devices, is_new=is_new)
 
     def emit(self, program: Program) -> Artifact:
         """Return the artifact of :func:`~wrapperir_cpp.artifact_files.emit_artifact`."""

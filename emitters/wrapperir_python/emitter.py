@@ -1,6 +1,6 @@
 """The Python emitter: a stand-alone module with a function ``call(args)``."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, ClassVar, Self, cast
 
@@ -48,6 +48,14 @@ class PythonEmitter(Emitter):
         changed = copy(self)
         changed.trusts_inputs = True
         return changed
+
+    def preparations(
+        self, devices: frozenset[str], *, is_new: bool
+    ) -> Sequence[Callable[[], object]]:
+        """Return the builds of extension modules, and the start of Triton's compiler."""
+        from wrapperir_python.preparation import preparations  # it imports torch
+
+        return preparations(devices, is_new=is_new)
 
     def emit(self, program: Program) -> Artifact:
         """Return ``program.py`` and, for Triton kernels, ``kernels/<name>.py``.

@@ -11,6 +11,7 @@ from wrapperir.kernels.cpp_build import (
     CppBuildError,
     build_kernels,
     build_libraries,
+    prepare_kernels,
     side_by_side,
 )
 from wrapperir.kernels.cpp_kernel import CppKernel
@@ -36,6 +37,7 @@ __all__ = [
     "failed",
     "find_compiler",
     "link_library",
+    "prepare_kernels",
     "present_targets",
     "side_by_side",
     "targets_to_keep",

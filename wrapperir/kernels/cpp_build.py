@@ -211,6 +211,17 @@ def _build_error(error: DiagnosticError) -> CppBuildError:
     return CppBuildError(_PLACE.sub("", message))
 
 
+def prepare_kernels() -> None:
+    """Compile what the kernels of all programs share, into the user's cache.
+
+    Raises:
+        DiagnosticError: WIR709, it does not compile; WIR710, it cannot be kept.
+    """
+    compiler = kernel_compiler()
+    _precompiled_header(compiler)
+    _build_object(compiler, _PROCESSOR, _processor_source(), [_PROCESSOR])
+
+
 def build_kernels(kernels: Mapping[str, str]) -> list[Path]:
     """Return the objects of C++ kernels, in the user's cache.
 

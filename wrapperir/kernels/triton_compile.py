@@ -319,5 +319,10 @@ def imported_modules(sources: Iterable[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
+def start_compiler() -> None:
+    """Start the process that compiles Inductor's kernels, and do not wait for it."""
+    WORKERS.start((*_COMPILER, "torch._inductor.runtime.triton_helpers"))
+
+
 WORKERS = Workers()
 atexit.register(WORKERS.close)

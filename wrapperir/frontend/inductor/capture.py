@@ -141,6 +141,7 @@ def compile_graph(
     *,
     settings: Mapping[str, object] | None = None,
     falls_back: bool = False,
+    begin: Callable[[], object] = lambda: None,
 ) -> Callable[..., Any]:
     """Compile a graph that Dynamo traced; return the callable that replaces it.
 
@@ -149,7 +150,8 @@ def compile_graph(
     compile to, if ``cache_key`` is the key of what ``compile`` does; later calls, of other
     processes too, then load it.  Both are compiled with these ``settings`` of Inductor,
     except those that :func:`own_settings` turns off.  With ``falls_back``, Inductor
-    compiles a graph that fails here, and PyTorch does not keep it.
+    compiles a graph that fails here, and PyTorch does not keep it.  ``begin`` is called
+    before a graph is compiled that PyTorch has not kept together with its other half.
 
     Raises:
         DiagnosticError: the graph has something that a program cannot express, or
@@ -163,7 +165,7 @@ def compile_graph(
             name: operator.attrgetter(name)(config) for name in _CONFIG.keys() - _OF_HOSTS
         }
     inner = functools.partial(
-        _compile_or_advise, compile, stock if falls_back else None, key
+        _compile_or_advise, compile, stock if falls_back else None, key, begin
     )
     return _compile(graph, example_inputs, inner, applied, key)
 
@@ -172,6 +174,7 @@ def _compile_or_advise(
     compile: CompileLowered,
     stock: dict[str, Any] | None,
     cache_key: str | None,
+    begin: Callable[[], object],
     graph: torch.fx.GraphModule,
     inputs: Sequence[Any],
     **kwargs: Any,
@@ -180,6 +183,7 @@ def _compile_or_advise(
 
     ``stock`` are Inductor's settings, or ``None`` to raise the error, with advice.
     """
+    begin()
     original = None if stock is None else _copy_graph(graph)
     try:
         return compile_inner(compile, graph, inputs, cache_key=cache_key, **kwargs)

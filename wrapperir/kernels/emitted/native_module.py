@@ -11,6 +11,7 @@ import shlex
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -25,33 +26,47 @@ def build(source: Path, *headers: str) -> ModuleType | None:
     """
     caching = import_beside(source, "private_cache")
     try:
-        text = source.read_bytes()
-        named = ("tensors.h", *headers)
-        included = [source.with_name(name).read_text("utf-8") for name in named]
-        home = Path(torch.__file__).parent
-        command = [
-            *shlex.split(os.environ.get("CXX") or "c++"),
-            *("-std=c++17", "-O2", "-shared", "-fPIC", "-fvisibility=hidden"),
-            *(f"-I{sysconfig.get_path('include')}", f"-I{home / 'include'}"),
-            *("-x", "c++", "-", f"-L{home / 'lib'}", "-ltorch_cpu", "-ldl"),
-        ]
-
-        def compile(library: Path) -> None:
-            subprocess.run(  # noqa: S603
-                [*command, f"-I{source.parent}", "-o", str(library)],
-                check=True,
-                capture_output=True,
-                input=text,
-            )
-
-        cache = caching.user_cache(source.stem)
-        if cache is None:
-            return None
-        facts = (text.decode(), included, torch.__version__, sys.version, command)
-        key = caching.digest_of(facts)
-        return import_file(cache.built(f"{key}.so", compile), source.stem)
+        included = [source.with_name(name) for name in ("tensors.h", *headers)]
+        library = build_library(source, included, caching)
+        return None if library is None else import_file(library, source.stem)
     except (OSError, ValueError, ImportError, subprocess.CalledProcessError):
         return None
+
+
+def build_library(source: Path, headers: Sequence[Path], caching: Any) -> Path | None:
+    """Return the library of a C++ file, in the user's cache; ``None`` without a cache.
+
+    ``headers`` are the files that it includes; ``caching`` is the module of caches.
+
+    Raises:
+        OSError: a file cannot be read, or there is no compiler or no private directory.
+        subprocess.CalledProcessError: it does not compile.
+    """
+    text = source.read_bytes()
+    home = Path(torch.__file__).parent
+    command = [
+        *shlex.split(os.environ.get("CXX") or "c++"),
+        *("-std=c++17", "-O2", "-shared", "-fPIC", "-fvisibility=hidden"),
+        *(f"-I{sysconfig.get_path('include')}", f"-I{home / 'include'}"),
+        *("-x", "c++", "-", f"-L{home / 'lib'}", "-ltorch_cpu", "-ldl"),
+    ]
+    folders = dict.fromkeys(f"-I{path.parent}" for path in (source, *headers))
+
+    def compile(library: Path) -> None:
+        subprocess.run(  # noqa: S603
+            [*command, *folders, "-o", str(library)],
+            check=True,
+            capture_output=True,
+            input=text,
+        )
+
+    cache = caching.user_cache(source.stem)
+    if cache is None:
+        return None
+    included = [path.read_text("utf-8") for path in headers]
+    facts = (text.decode(), included, torch.__version__, sys.version, command)
+    library: Path = cache.built(f"{caching.digest_of(facts)}.so", compile)
+    return library
 
 
 def import_beside(file: Path, name: str) -> Any:

@@ -1,0 +1,26 @@
+"""What emitted C++ needs whatever the program: runtime, binding, headers, compilers."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from wrapperir.kernels import prepare_kernels
+from wrapperir.kernels.triton_compile import start_compiler
+from wrapperir_cpp.artifact_files import runtime_sources
+from wrapperir_cpp.build import build_binding, build_object
+from wrapperir_cpp.device_table import DeviceTable
+
+
+def preparations(
+    tables: Sequence[DeviceTable], devices: frozenset[str], *, is_new: bool
+) -> Sequence[Callable[[], object]]:
+    """Return the functions to run in the background, as ``Emitter.preparations`` does."""
+    used = [table for table in tables if table.kind in devices]
+    has_cuda = any(table.kind == "cuda" for table in used)
+    if is_new:
+        return (start_compiler,) if has_cuda else ()
+    files = runtime_sources([table for table in used if table.functions is not None])
+    headers = {path: text for path, text in files.items() if path.endswith(".h")}
+    sources = {path: text for path, text in files.items() if path.endswith(".cpp")}
+    builds = [partial(build_object, path, sources[path], headers) for path in sources]
+    kernels = (prepare_kernels,) if "cpu" in devices else ()
+    return [*kernels, build_binding, *builds]

@@ -1,0 +1,138 @@
+"""What loading any program needs is begun before there is a program."""
+
+import shutil
+import subprocess
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import wrapperir_python
+from wrapperir import ir as wir
+from wrapperir.caching import private_cache
+from wrapperir.emit import preparation
+from wrapperir.emit.python.compiled_launches import EMITTED
+from wrapperir.ir.builder import ProgramBuilder
+from wrapperir.kernels import compiler, cpp_build
+from wrapperir.kernels.emitted import native_module
+from wrapperir.kernels.triton_compile import start_compiler
+from wrapperir_cpp import build
+from wrapperir_cpp.emitter import CppEmitter
+from wrapperir_python.emitter import PythonEmitter
+
+Steps = Sequence[Callable[[], object]]
+
+
+class Preparing(PythonEmitter):
+    """Notes what it is asked to prepare."""
+
+    asked: list[tuple[frozenset[str], bool]]
+    done: list[str]
+
+    def preparations(self, devices: frozenset[str], *, is_new: bool) -> Steps:
+        self.asked.append((devices, is_new))
+        return [lambda: 1 / 0, lambda: self.done.append(threading.current_thread().name)]
+
+
+@pytest.fixture
+def emitter(monkeypatch: pytest.MonkeyPatch) -> Preparing:
+    monkeypatch.setattr(preparation, "_begun", set())
+    made = Preparing()
+    made.asked, made.done = [], []
+    return made
+
+
+def wait() -> None:
+    for thread in threading.enumerate():
+        if thread.name == "wrapperir-preparation":
+            thread.join()
+
+
+def test_preparations_run_once_and_elsewhere(emitter: Preparing) -> None:
+    cpu = frozenset({"cpu"})
+    for is_new in (False, False, True):
+        preparation.prepare(emitter, cpu, is_new=is_new)
+    for _ in range(3):
+        wait()
+    assert sorted(emitter.asked) == [(cpu, False), (cpu, True)]
+    assert emitter.done == ["wrapperir-preparation"] * 2
+
+
+def test_the_backend_prepares_when_it_is_called_and_when_a_graph_is_new(
+    emitter: Preparing,
+) -> None:
+    def compiled(x: torch.Tensor) -> torch.Tensor:
+        return x.sin() + 3
+
+    options: Any = {"emitter": emitter}
+    function: Any = torch.compile(compiled, backend="wrapperir", options=options)
+    function(torch.ones(3))
+    for _ in range(3):
+        wait()
+    assert sorted(emitter.asked) == [(frozenset({"cpu"}), new) for new in (False, True)]
+
+
+EXTENSIONS = {
+    Path(wrapperir_python.__file__).with_name("emitted") / "operators.cpp": (),
+    EMITTED / "launches.cpp": ("driver_functions.h",),
+    EMITTED / "graphs.cpp": ("recording.h", "driver_functions.h"),
+}
+"""Extension modules of emitted Python, with the headers that its files name."""
+
+
+def test_extension_modules_are_those_that_emitted_python_builds(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def compile(command: Sequence[str], **_: object) -> None:
+        Path(command[-1]).write_text("not built")
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    monkeypatch.setattr(subprocess, "run", compile)
+    for step in PythonEmitter().preparations(frozenset({"cpu", "cuda"}), is_new=False):
+        step()
+    prepared = sorted((tmp_path / "caches").rglob("*.so"))
+    assert len(prepared) == len(EXTENSIONS)
+    for source, headers in EXTENSIONS.items():
+        (tmp_path / source.stem).mkdir()
+        beside = EMITTED / "tensors.h", *(EMITTED / name for name in headers)
+        for path in (source, *beside, Path(private_cache.__file__)):
+            shutil.copy(path, tmp_path / source.stem)
+        native_module.build(tmp_path / source.stem / source.name, *headers)
+    assert sorted((tmp_path / "caches").rglob("*.so")) == prepared
+
+
+@pytest.mark.parametrize(("device", "index"), [("cpu", None), ("cuda", 0)])
+def test_objects_are_those_that_emitted_cpp_builds(
+    device: str, index: int | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    built: dict[str, set[str]] = {}
+
+    def built_once(kind: str, key: str, make: object) -> Path:
+        built.setdefault(kind, set()).add(key)
+        return tmp_path / key
+
+    monkeypatch.setattr(compiler, "built_once", built_once)
+    monkeypatch.setattr(cpp_build, "built_once", built_once)
+    for step in CppEmitter().preparations(frozenset({device}), is_new=False):
+        step()
+    prepared = {kind: set(keys) for kind, keys in built.items()}
+    built.clear()
+    b = ProgramBuilder()
+    type = wir.tensor("f32", (4,), device=wir.Device(device, index))
+    x, y = b.input(type), b.allocate(type)
+    b.extern_out("aten.sin.out", x, out=y, device=type.device)
+    files = CppEmitter().emit(b.build(y)).files
+    build._build_objects(files)
+    # All but the program, and what calls operators through PyTorch's C++ interface.
+    assert len(built["objects"] - prepared["objects"]) <= 2
+    assert len(built["objects"] & prepared["objects"]) >= 7
+
+
+def test_the_compiler_of_triton_starts_for_new_graphs_on_cuda() -> None:
+    for emitter in (PythonEmitter(), CppEmitter()):
+        for devices, count in (({"cpu"}, 0), ({"cpu", "cuda"}, 1)):
+            found = emitter.preparations(frozenset(devices), is_new=True)
+            assert list(found) == [start_compiler][:count]

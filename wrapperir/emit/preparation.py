@@ -1,0 +1,47 @@
+"""Work that begins before a program is there: builds of what all programs share."""
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+
+from wrapperir.emit.contract import Emitter
+
+_begun: set[tuple[object, ...]] = set()
+
+
+def prepare(emitter: Emitter, devices: frozenset[str], *, is_new: bool) -> None:
+    """Begin an emitter's preparations in the background, once in a process.
+
+    ``devices`` are the kinds of device of a graph; ``is_new`` as in
+    :meth:`~wrapperir.emit.Emitter.preparations`.
+    """
+    key = type(emitter), devices, is_new
+    if key in _begun:
+        return
+    _begun.add(key)
+
+    def begin() -> None:
+        with suppress(Exception):  # loading a program raises it again, if it needs that
+            run_side_by_side(emitter.preparations(devices, is_new=is_new))
+            if not is_new:
+                from wrapperir.planning.cores import load_cores
+
+                load_cores()  # the passes' own
+
+    _in_background(begin)
+
+
+def run_side_by_side(functions: Sequence[Callable[[], object]]) -> None:
+    """Begin to run functions, each in a thread of its own; ignore what they raise."""
+
+    def run(function: Callable[[], object]) -> None:
+        with suppress(Exception):
+            function()
+
+    for function in functions:
+        _in_background(partial(run, function))
+
+
+def _in_background(function: Callable[[], object]) -> None:
+    threading.Thread(target=function, name="wrapperir-preparation").start()
