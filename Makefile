@@ -17,6 +17,9 @@ GPU_PYTHON ?= python3
 # The emitter that the sweeps of operators and models try.
 EMITTER ?= python
 
+# The frontend that the demo and the sweeps of operators and models try.
+FRONTEND ?= inductor
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test fuzz check lint types imports docs bench bench-cpp \
 	bench-fx bench-gpu bench-selection bench-solvers bench-memory \
@@ -39,7 +42,8 @@ help:
 	@echo "make bench-solvers plan the memory of public and generated instances"
 	@echo "make bench-memory  measure peak memory of models beside the lower bound"
 	@echo "make sweep-ops     PyTorch's operators through the compiler (long; resumes;"
-	@echo "                   EMITTER=cpp or fx: with that emitter; likewise sweep-models)"
+	@echo "                   EMITTER=cpp or fx: with that emitter; FRONTEND=lowering: with kernels"
+	@echo "                   of our own; likewise sweep-models and demo, which has no EMITTER)"
 	@echo "make sweep-models  more model architectures through the compiler (long; resumes)"
 	@echo "make sweep-features public features of torch.compile through every emitter"
 	@echo "make sweep-memory  generated programs through the passes over memory (long; resumes)"
@@ -56,7 +60,7 @@ $(STAMP): pyproject.toml constraints.txt Makefile
 	@touch $@
 
 demo: $(STAMP)
-	$(BIN)/python -m bench.demo
+	$(BIN)/python -m bench.demo --frontend $(FRONTEND)
 
 test: $(STAMP)
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal
@@ -106,10 +110,10 @@ bench-memory: $(STAMP)
 	$(BIN)/python -m bench.memory.peak
 
 sweep-ops: $(STAMP)
-	$(BIN)/python -m bench.sweep.ops --emitter $(EMITTER)
+	$(BIN)/python -m bench.sweep.ops --emitter $(EMITTER) --frontend $(FRONTEND)
 
 sweep-models: $(STAMP)
-	$(BIN)/python -m bench.sweep.models --emitter $(EMITTER)
+	$(BIN)/python -m bench.sweep.models --emitter $(EMITTER) --frontend $(FRONTEND)
 
 sweep-features: $(STAMP)
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 -m sweep \

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import torch
 from attrs import frozen
 from rich.console import Console
@@ -64,14 +65,14 @@ class Row:
     failures: tuple[str, ...]
 
 
-def run_task(task: ModelTask, console: Console) -> Row:
+def run_task(task: ModelTask, frontend: str, console: Console) -> Row:
     """Run one task three ways, write its programs, and check them."""
     torch._dynamo.reset()
     torch.manual_seed(0)
     model = task.model().train(task.training)
     inputs = task.inputs()
     recorder = RecordingEmitter(plugin_manager().emitter("python"))
-    options: dict[str, Any] = {"emitter": recorder}
+    options: dict[str, Any] = {"emitter": recorder, "frontend": frontend}
 
     def step(call: Callable[..., object]) -> Step:
         return lambda: run_step(model, call, inputs, training=task.training)
@@ -220,7 +221,9 @@ def format_table(rows: list[Row]) -> Table:
     return table
 
 
-def main() -> None:
+@click.command()
+@click.option("--frontend", default="inductor", type=click.Choice(["inductor", "lowering"]))
+def main(frontend: str) -> None:
     """Run the demo; the exit code is 1 if any check failed."""
     warnings.simplefilter("ignore")
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
@@ -232,7 +235,7 @@ def main() -> None:
     for task in DEMO:
         console.print(f"[bold]{task.name}[/bold]")
         try:
-            row = run_task(task, console)
+            row = run_task(task, frontend, console)
         except Exception as error:  # one model's trouble must not hide the others'
             failed.append(f"{task.name}: {first_line(error, 2000)}")
             console.print("failed")

@@ -13,7 +13,7 @@ from attrs import frozen
 from torch._inductor.utils import fresh_cache
 
 from bench.model_run import ModelTask, max_error, run_step
-from bench.results import Record
+from bench.results import Record, Variant
 from bench.sweep.compiled import CountingBackend, compile_fresh, diagnostic_code, first_line
 from bench.sweep.model_zoo import ZOO
 
@@ -30,9 +30,9 @@ class _Compiled:
     failure: Exception | None = None
 
 
-def run_model(chosen: tuple[str, str]) -> Record:
-    """Return how a task of ``ZOO`` fared, given its name and the emitter's."""
-    name, emitter = chosen
+def run_model(chosen: tuple[str, Variant]) -> Record:
+    """Return how a task of ``ZOO`` fared, given its name and how to compile it."""
+    name, variant = chosen
     warnings.simplefilter("ignore")
     task = ZOO[name]
     torch.manual_seed(0)
@@ -42,7 +42,7 @@ def run_model(chosen: tuple[str, str]) -> Record:
     expected = run_step(model, model, inputs, training=task.training)
     backends = (
         CountingBackend("inductor"),
-        CountingBackend("wrapperir", {"emitter": emitter}),
+        CountingBackend("wrapperir", variant.options),
     )
     with _empty_user_cache():
         with fresh_cache():  # what only a first compilation costs is no one's

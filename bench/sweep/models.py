@@ -1,8 +1,8 @@
 """Runs ten model architectures through the compiler, half of them in training too.
 
 Results are collected in ``out/sweep-models``; an interrupted sweep resumes.  The table is
-written to ``docs/results/models.md``.  With ``--emitter NAME``, both names end in
-``-NAME``.
+written to ``docs/results/models.md``.  With ``--frontend NAME`` or ``--emitter NAME``,
+both names end in ``-NAME``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,14 +12,12 @@ from rich.progress import Progress
 
 from bench.markdown import escape_cell
 from bench.results import (
-    DEFAULT_EMITTER,
     ROOT,
     Record,
     ResultFile,
-    emitter_words,
-    known_emitter,
-    of_emitter,
+    Variant,
     tested_versions,
+    variant_options,
 )
 from bench.sweep.model_sample import TOLERANCE, run_model
 from bench.sweep.model_zoo import KINDS, ZOO
@@ -44,11 +42,13 @@ first in the process, so its seconds include some of the process's start. Made b
 """
 
 
-def sweep(names: Sequence[str], *, jobs: int, emitter: str, results: ResultFile) -> None:
+def sweep(
+    names: Sequence[str], *, jobs: int, variant: Variant, results: ResultFile
+) -> None:
     """Run the tasks, each in a process of its own, and add their records."""
     with Progress() as progress:
         bar = progress.add_task("models", total=len(names))
-        tasks = [(name, emitter) for name in names]
+        tasks = [(name, variant) for name in names]
         for (name, _), outcome in run_tasks(
             run_model, tasks, jobs=jobs, seconds=SECONDS, tasks_each=1
         ):
@@ -64,12 +64,12 @@ def _lost(name: str, lost: Lost) -> Record:
     return {"name": name, "status": "crash", "detail": f"exit code {lost.exit_code}"}
 
 
-def format_table(records: Mapping[str, Record], emitter: str) -> str:
+def format_table(records: Mapping[str, Record], variant: Variant) -> str:
     """Return the page of ``docs/results`` for these records."""
     text = INTRODUCTION.format(
         tolerance=TOLERANCE,
         versions=tested_versions(),
-        **emitter_words(emitter),
+        **variant.words,
         passed=sum(record["status"] == "pass" for record in records.values()),
         total=len(records),
     )
@@ -103,23 +103,26 @@ def _scientific(value: object) -> str:
 @click.command()
 @click.option("--jobs", default=1, help="Worker processes.")
 @click.option("--fresh", is_flag=True, help="Forget earlier results.")
-@click.option("--emitter", default=DEFAULT_EMITTER, callback=known_emitter)
+@variant_options
 @click.argument("names", nargs=-1)
-def main(jobs: int, fresh: bool, emitter: str, names: tuple[str, ...]) -> None:
+def main(
+    jobs: int, fresh: bool, emitter: str, frontend: str, names: tuple[str, ...]
+) -> None:
     """Sweep the models, or those named."""
     unknown = sorted(set(names) - set(ZOO))
     if unknown:
         raise click.BadParameter(f"no such task: {', '.join(unknown)}")
-    results = ResultFile.of(of_emitter("sweep-models", emitter))
+    variant = Variant(emitter, frontend)
+    results = ResultFile.of(variant.file_name("sweep-models"))
     if fresh:
         results.clear()
     done = results.read()
     waiting = [name for name in names or ZOO if name not in done]
-    sweep(waiting, jobs=jobs, emitter=emitter, results=results)
+    sweep(waiting, jobs=jobs, variant=variant, results=results)
     records = results.read()
     if records.keys() >= ZOO.keys():
-        table = ROOT / "docs" / "results" / f"{of_emitter('models', emitter)}.md"
-        table.write_text(format_table(records, emitter))
+        table = ROOT / "docs" / "results" / f"{variant.file_name('models')}.md"
+        table.write_text(format_table(records, variant))
         click.echo(f"table: {table.relative_to(ROOT)}")
     for name in names or ZOO:
         if records[name]["status"] != "pass":

@@ -9,15 +9,18 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 import torch
-from attrs import frozen
+from attrs import field, frozen
 from torch._dynamo import config as dynamo_config
 from torch._functorch import config as functorch_config
 from torch._inductor import config as inductor_config
 from torch.testing._internal.opinfo.core import OpInfo
 from torch.utils import _pytree as pytree
 
-from bench.results import DEFAULT_EMITTER, Record
+from bench.results import DEFAULT_FRONTEND, Record, Variant
 from bench.sweep.compiled import CountingBackend, compile_fresh, diagnostic_code, first_line
+from wrapperir.emit import Artifact, Emitter, Loaded
+from wrapperir.ir import ExternKernelLine, Program
+from wrapperir.plugin import plugin_manager
 
 RTOL, ATOL = 1e-4, 1e-4
 SEED = 0
@@ -25,11 +28,29 @@ SEED = 0
 
 @frozen
 class OpTask:
-    """The operator to try, the folder that keeps compiled C++ kernels, and the emitter."""
+    """The operator to try, the folder of compiled C++ kernels, and how to compile."""
 
     name: str
     kernels: Path
-    emitter: str = DEFAULT_EMITTER
+    variant: Variant = field(factory=Variant)
+
+
+class CountingEmitter(Emitter):
+    """Emits with another emitter; ``calls`` gets the operator calls of programs."""
+
+    def __init__(self, name: str, calls: list[ExternKernelLine]) -> None:
+        """Count what the emitter of that name is given."""
+        self._inner = plugin_manager().emitter(name)
+        self.name, self.support, self._calls = name, self._inner.support, calls
+
+    def emit(self, program: Program) -> Artifact:
+        """Emit with the inner emitter."""
+        self._calls += [x for x in program.lines if isinstance(x, ExternKernelLine)]
+        return self._inner.emit(program)
+
+    def load(self, artifact: Artifact, constants: Mapping[str, torch.Tensor]) -> Loaded:
+        """Load with the inner emitter."""
+        return self._inner.load(artifact, constants)
 
 
 @frozen
@@ -163,13 +184,17 @@ def run_op(task: OpTask) -> Record:
     if found is None:
         return {"name": task.name, "status": "no_sample"}
     with _compiling_anew():
-        options = {"emitter": task.emitter}
+        options: dict[str, object] = {**task.variant.options}
+        calls: list[ExternKernelLine] = []
+        if task.variant.frontend != DEFAULT_FRONTEND:
+            options["emitter"] = CountingEmitter(task.variant.emitter, calls)
         wrapperir = _compiled(found.call, found.given, "wrapperir", options)
     return {
         "name": task.name,
         "dtype": str(found.dtype).removeprefix("torch."),
         "inductor_seconds": round(found.inductor.seconds, 2),
         "seconds": round(wrapperir.seconds, 2),
+        "calls": len(calls),
         **_classify(task.name, found.eager, found.inductor, wrapperir),
     }
 

@@ -1,8 +1,8 @@
 """Runs one sample of each operator of PyTorch's OpInfo database through the compiler.
 
 Results are collected in ``out/sweep-ops``; an interrupted sweep resumes.  The table by
-cause is written to ``docs/results/ops.md``.  With ``--emitter NAME``, both names end in
-``-NAME``.
+cause is written to ``docs/results/ops.md``.  With ``--frontend NAME`` or
+``--emitter NAME``, both names end in ``-NAME``.
 """
 
 import os
@@ -15,14 +15,13 @@ from rich.progress import Progress
 
 from bench.markdown import escape_cell
 from bench.results import (
-    DEFAULT_EMITTER,
+    DEFAULT_FRONTEND,
     ROOT,
     Record,
     ResultFile,
-    emitter_words,
-    known_emitter,
-    of_emitter,
+    Variant,
     tested_versions,
+    variant_options,
 )
 from bench.sweep.op_sample import ATOL, RTOL, STATUSES, OpTask, run_op, sample_names
 from bench.sweep.worker_pool import Lost, run_tasks
@@ -69,7 +68,7 @@ def _lost(name: str, lost: Lost) -> Record:
     return {"name": name, "status": "crash", "detail": f"exit code {lost.exit_code}"}
 
 
-def format_table(records: Mapping[str, Record], emitter: str = DEFAULT_EMITTER) -> str:
+def format_table(records: Mapping[str, Record], variant: Variant) -> str:
     """Return the page of ``docs/results`` for these records."""
     by_status: dict[str, list[Record]] = {status: [] for status in STATUSES}
     for record in sorted(records.values(), key=lambda r: str(r["name"])):
@@ -80,11 +79,13 @@ def format_table(records: Mapping[str, Record], emitter: str = DEFAULT_EMITTER) 
         rtol=RTOL,
         atol=ATOL,
         versions=tested_versions(),
-        **emitter_words(emitter),
+        **variant.words,
         passed=len(by_status["pass"]),
         compared=compared,
         share=share,
     )
+    if variant.frontend != DEFAULT_FRONTEND:
+        intro += _format_calls(by_status["pass"])
     lines = [
         *intro.splitlines(),
         "",
@@ -111,6 +112,16 @@ def format_table(records: Mapping[str, Record], emitter: str = DEFAULT_EMITTER) 
     return "\n".join(lines) + "\n"
 
 
+def _format_calls(passed: Sequence[Record]) -> str:
+    """Return how many of the samples that pass call no operator, and which call one."""
+    without = [record for record in passed if not record.get("calls")]
+    calling = ", ".join(f"`{r['name']}`" for r in passed if r.get("calls"))
+    return (
+        f"\n**{len(without)} of {len(passed)}** samples that pass call no operator:"
+        f" all of their work is done by kernels.\n\nThe others are {calling or 'none'}.\n"
+    )
+
+
 COMPARED = ("pass", "wrong", "diagnostic", "error", "timeout", "crash")
 """The statuses of samples that plain Inductor gets right."""
 
@@ -121,12 +132,19 @@ COMPARED = ("pass", "wrong", "diagnostic", "error", "timeout", "crash")
 @click.option("--seed", default=0, help="Seed of the draw.")
 @click.option("--jobs", default=2, help="Worker processes.")
 @click.option("--fresh", is_flag=True, help="Forget earlier results.")
-@click.option("--emitter", default=DEFAULT_EMITTER, callback=known_emitter)
+@variant_options
 def main(
-    shard: str, sample: int | None, seed: int, jobs: int, fresh: bool, emitter: str
+    shard: str,
+    sample: int | None,
+    seed: int,
+    jobs: int,
+    fresh: bool,
+    emitter: str,
+    frontend: str,
 ) -> None:
     """Sweep the operators; see the module's docstring."""
-    results = ResultFile.of(of_emitter("sweep-ops", emitter))
+    variant = Variant(emitter, frontend)
+    results = ResultFile.of(variant.file_name("sweep-ops"))
     kernels = ResultFile.of("sweep-ops").path.parent / "kernels"  # the same for all
     if fresh:
         results.clear()
@@ -137,12 +155,12 @@ def main(
     done = results.read()
     waiting = [name for name in names if name not in done]
     click.echo(f"{len(names) - len(waiting)} done before, {len(waiting)} to do")
-    tasks = [OpTask(name, kernels, emitter) for name in waiting]
+    tasks = [OpTask(name, kernels, variant) for name in waiting]
     sweep(tasks, jobs=jobs, results=results)
     records = results.read()
     if sample is None and len(records) == len(sample_names()):
-        table = ROOT / "docs" / "results" / f"{of_emitter('ops', emitter)}.md"
-        table.write_text(format_table(records, emitter))
+        table = ROOT / "docs" / "results" / f"{variant.file_name('ops')}.md"
+        table.write_text(format_table(records, variant))
         click.echo(f"table: {table.relative_to(ROOT)}")
     for name in names:
         if records[name]["status"] in COMPARED[1:]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.results import Record, ResultFile
+from bench.results import Record, ResultFile, Variant
 from bench.sweep.op_sample import OpTask, sample_names
 from bench.sweep.ops import COMPARED, format_table, sweep
 
@@ -21,13 +21,15 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> dict[OpTask, Record]:
     """Return the records of all emitters, which share eager's and Inductor's results."""
     kernels = tmp_path_factory.mktemp("kernels")
     names = random.Random(SEED).sample(sample_names(), SIZE)
-    tasks = [OpTask(name, kernels, emitter) for name in names for emitter in EMITTERS]
+    tasks = [
+        OpTask(name, kernels, Variant(emitter)) for name in names for emitter in EMITTERS
+    ]
     return sweep(tasks, jobs=1)
 
 
 @pytest.mark.parametrize("emitter", EMITTERS)
 def test_a_draw_of_operators(emitter: str, records: dict[OpTask, Record]) -> None:
-    found = [record for task, record in records.items() if task.emitter == emitter]
+    found = [record for task, record in records.items() if task.variant.emitter == emitter]
     assert len({record["name"] for record in found}) == SIZE
     compared = [r for r in found if r["status"] in COMPARED]
     assert len(compared) > SIZE // 2
@@ -51,14 +53,14 @@ def test_the_table_counts_what_plain_inductor_gets_right() -> None:
         str(i): {"name": str(i), "status": status}
         for i, status in enumerate([*COMPARED, "pass", "inductor_fails", "no_sample"])
     }
-    table = format_table(records)
+    table = format_table(records, Variant())
     assert f"**2 of {len(COMPARED) + 1}** samples" in table
     assert "| inductor_fails | 1 |" in table
 
 
 def test_the_table_names_an_emitter_that_was_chosen() -> None:
     records: dict[str, Record] = {"add": {"name": "add", "status": "pass"}}
-    assert "with the emitter" not in format_table(records)
-    table = format_table(records, "cpp")
+    assert "with the emitter" not in format_table(records, Variant())
+    table = format_table(records, Variant("cpp"))
     assert table.startswith("# PyTorch's operators with the emitter cpp\n")
     assert "`make sweep-ops EMITTER=cpp`" in table

@@ -191,12 +191,13 @@ class ExternCall:
 
     ``name`` is the node of the ATen graph.  ``arguments`` are the tensors that it is
     given, by the name of the node that each is the value of.  ``writes`` are the buffers
-    that it defines or overwrites.
+    that it defines or overwrites, ``defines`` the size symbols that it defines.
     """
 
     name: str
     arguments: tuple[tuple[str, BufferView], ...] = ()
     writes: tuple[str, ...] = ()
+    defines: tuple[str, ...] = ()
 
 
 Item: TypeAlias = Union[Nest, ExternCall]

@@ -36,13 +36,12 @@ _WITH_RULES = frozenset(
 )
 """Operators whose rules make fewer loops than their decompositions do."""
 
-CALLED = frozenset[Any](
+_CALLED = frozenset[Any](
     {
         *(aten.mm.default, aten.addmm.default, aten.bmm.default, aten.baddbmm.default),
         *(aten.convolution.default, aten.convolution_backward.default),
     }
 )
-"""Operators that libraries compute faster than loops of their decompositions."""
 
 
 @lru_cache(maxsize=1)
@@ -52,8 +51,13 @@ def table() -> Mapping[Any, Callable[..., Any]]:
     return {
         operator: function
         for operator, function in core.items()
-        if operator not in _WITH_RULES
+        if operator not in _WITH_RULES and not is_called(operator)
     }
+
+
+def is_called(operator: Any) -> bool:
+    """Say whether a library computes an operator faster than loops of its decomposition."""
+    return operator in _CALLED or "scaled_dot_product" in str(operator)
 
 
 def decomposed(node: torch.fx.Node) -> torch.fx.Graph:
@@ -68,7 +72,7 @@ def decomposed(node: torch.fx.Node) -> torch.fx.Graph:
     target: Any = node.target
     everything: Any = _decomp.decomposition_table
     function: Callable[..., Any] | None = table().get(target) or everything.get(target)
-    if function is None or target in CALLED:
+    if function is None or is_called(target):
         raise NotLoweredError("no decomposition")
     if torch.Tag.nondeterministic_seeded in target.tags:
         raise NotLoweredError("its decomposition draws other numbers")

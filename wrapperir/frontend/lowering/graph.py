@@ -9,7 +9,7 @@ from attrs import frozen
 from torch._ops import OpOverload
 
 from wrapperir.frontend.aten.values import SCALARS, is_symbolic
-from wrapperir.frontend.lowering.decompositions import CALLED, decomposed
+from wrapperir.frontend.lowering.decompositions import decomposed, is_called
 from wrapperir.frontend.lowering.operators import RULES
 from wrapperir.frontend.lowering.rules import NotLoweredError
 from wrapperir.frontend.lowering.scope import LoopScope
@@ -110,7 +110,7 @@ def lower_node(scope: LoopScope, node: torch.fx.Node, *, is_part: bool = False) 
         return
     except NotLoweredError:
         _undo(scope, items, buffers)
-    if is_part and target not in CALLED:
+    if is_part and not is_called(target):
         raise NotLoweredError(f"{target} has to be called")
     scope.values[node] = scope.call(node)
 
