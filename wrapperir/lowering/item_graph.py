@@ -20,7 +20,8 @@ class Node:
     """A nest, fused or not, or a call; ``flat`` is ``None`` if it cannot be fused.
 
     ``position`` is that of the last item that was fused, ``first_position`` of the first.
-    Nodes that are ``is_ordered`` run in the order they are given.
+    Nodes that are ``is_ordered`` run in the order they are given.  ``symbols`` are size
+    symbols that the node needs, and ``defines`` those that it defines.
     """
 
     number: int
@@ -31,6 +32,8 @@ class Node:
     writes: set[str]
     is_ordered: bool = False
     first_position: int = 0
+    symbols: set[str] = field(factory=set[str])
+    defines: set[str] = field(factory=set[str])
     before: set[int] = field(factory=set[int])
     after: set[int] = field(factory=set[int])
     label: int = 0
@@ -59,8 +62,12 @@ class ItemGraph:
         last_writer: dict[str, int] = {}
         since: dict[str, list[int]] = {}
         ordered: int | None = None
+        definers: dict[str, int] = {}
         for node in nodes:
             self.nodes[node.number] = node
+            for symbol in node.symbols & definers.keys():
+                self._connect(definers[symbol], node.number)
+            definers.update(dict.fromkeys(node.defines, node.number))
             if node.is_ordered:
                 if ordered is not None:
                     self._connect(ordered, node.number)

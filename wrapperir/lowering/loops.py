@@ -191,12 +191,14 @@ class ExternCall:
 
     ``name`` is the node of the ATen graph.  ``arguments`` are the tensors that it is
     given, by the name of the node that each is the value of.  ``writes`` are the buffers
-    that it defines or overwrites, ``defines`` the size symbols that it defines.
+    that it defines or overwrites.  ``symbols`` are the size symbols that it needs,
+    ``defines`` those that it defines.
     """
 
     name: str
     arguments: tuple[tuple[str, BufferView], ...] = ()
     writes: tuple[str, ...] = ()
+    symbols: tuple[str, ...] = ()
     defines: tuple[str, ...] = ()
 
 

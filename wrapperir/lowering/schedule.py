@@ -7,7 +7,7 @@ from typing import TypeAlias, Union
 
 from attrs import evolve, field, frozen
 
-from wrapperir.ir import Provenance, TensorType
+from wrapperir.ir import Provenance, TensorType, symbols_in
 from wrapperir.lowering.assembly import assemble
 from wrapperir.lowering.axes import arrange_axes
 from wrapperir.lowering.costs import Sizes
@@ -37,7 +37,7 @@ from wrapperir.lowering.profit import device_kind
 from wrapperir.lowering.recompute import Recomputation
 from wrapperir.lowering.renderer import LoopKernel, Tiling
 from wrapperir.lowering.split_reductions import split_reduction
-from wrapperir.lowering.substitution import all_axes, instructions
+from wrapperir.lowering.substitution import all_axes, instructions, names_used
 from wrapperir.lowering.value_numbering import remove_redundancy
 
 ScheduleItem: TypeAlias = Union[KernelLaunch, ExternCall]
@@ -149,15 +149,19 @@ def _kernel(
 
 def _nodes(graph: LoopGraph, options: SchedulingOptions) -> Iterator[Node]:
     """Yield a node for each item."""
+    calls = [item for item in graph.items if isinstance(item, ExternCall)]
+    defined = {symbol for call in calls for symbol in call.defines}
     for number, item in enumerate(graph.items):
         flat = None
         if isinstance(item, ExternCall):
             reads = {view.buffer for _, view in item.arguments}
             writes = set(item.writes)
+            symbols = set(item.symbols)
         else:
             code = list(instructions(item.body))
             reads = {each.buffer for each in code if isinstance(each, Load)}
             writes = {each.buffer for each in code if isinstance(each, Store)}
+            symbols = _symbols_of(item, writes, graph.buffers) if defined else set[str]()
             if all(axis.extent != 0 for axis in all_axes(item.axes, item.body)):
                 flat = flatten(item, f"{number}.", options.symbols)
         yield Node(
@@ -168,8 +172,20 @@ def _nodes(graph: LoopGraph, options: SchedulingOptions) -> Iterator[Node]:
             flat=flat,
             reads=reads,
             writes=writes,
+            symbols=symbols & defined,
+            defines=set(item.defines) if isinstance(item, ExternCall) else set(),
             is_ordered=item.name in options.ordered_calls,
         )
+
+
+def _symbols_of(
+    nest: Nest, writes: Set[str], buffers: Mapping[str, TensorType]
+) -> set[str]:
+    """Return the names in the extents and indices of a nest, and in what it writes."""
+    names = {name for each in instructions(nest.body) for name in names_used(each)}
+    extents = [axis.extent for axis in all_axes(nest.axes, nest.body)]
+    sizes = [size for name in writes for size in buffers[name].size]
+    return names.union(*(symbols_in(expr) for expr in (*extents, *sizes)))
 
 
 def _nests_of(

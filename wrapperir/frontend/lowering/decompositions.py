@@ -1,11 +1,13 @@
 """Decomposition of single operators, where they have no rule."""
 
+import contextlib
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
 import torch
 from torch import _decomp
+from torch._guards import detect_fake_mode
 from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
@@ -92,10 +94,12 @@ def decomposed(node: torch.fx.Node) -> torch.fx.Graph:
 
     examples = [each.meta["val"] for each in given]
     tables = dict(table())
+    mode = detect_fake_mode(examples) or contextlib.nullcontext()
     try:
-        traced: torch.fx.GraphModule = make_fx(run, tables)(*examples)
-        if any(map(_writes, traced.graph.nodes)):
-            traced = make_fx(functionalize(traced), tables)(*examples)
+        with mode:  # also for the tensors that a decomposition makes of numbers
+            traced: torch.fx.GraphModule = make_fx(run, tables)(*examples)
+            if any(map(_writes, traced.graph.nodes)):
+                traced = make_fx(functionalize(traced), tables)(*examples)
     except Exception as error:  # whatever a decomposition raises
         raise NotLoweredError(f"its decomposition failed: {error}") from error
     return traced.graph

@@ -12,7 +12,7 @@ from wrapperir.frontend.aten.values import SCALARS, is_symbolic
 from wrapperir.frontend.lowering.decompositions import decomposed, is_called
 from wrapperir.frontend.lowering.operators import RULES
 from wrapperir.frontend.lowering.rules import NotLoweredError
-from wrapperir.frontend.lowering.scope import LoopScope
+from wrapperir.frontend.lowering.scope import LoopScope, symbols_of
 from wrapperir.frontend.lowering.values import TensorValue
 from wrapperir.lowering.kernel import SizeSymbols
 from wrapperir.lowering.loops import LoopGraph
@@ -58,6 +58,7 @@ def lower_graph(graph: torch.fx.Graph, symbols: SizeSymbols) -> LoweredGraph:
 
 def _add_input(scope: LoopScope, node: torch.fx.Node) -> None:
     example = node.meta.get("val")
+    scope.known_symbols.update(symbols_of(example))
     if isinstance(example, torch.Tensor):
         scope.values[node] = scope.add_input(node.name, example)
     elif isinstance(example, SCALARS):

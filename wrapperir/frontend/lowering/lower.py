@@ -72,7 +72,9 @@ def lower_to_program(
     lower_nodes(scope, attributes)
     symbols = size_symbols(ranges)
     lowered = lower_graph(graph, symbols)
-    options = SchedulingOptions(symbols=symbols, rounding=rounding)
+    options = SchedulingOptions(
+        symbols=symbols, rounding=rounding, ordered_calls=ordered_calls(lowered.called)
+    )
     schedule = plan_kernels(lowered.loops, options)
     builder = ProgramBuilder(scope, lowered, schedule)
     for node in (*given, *attributes):
@@ -91,6 +93,17 @@ def lower_to_program(
         schedule=schedule,
         lowered=Lowered(insert_frees(program), scope.shared.tensors),
     )
+
+
+def ordered_calls(called: Mapping[str, torch.fx.Node]) -> frozenset[str]:
+    """Return the calls that draw random numbers, or that have effects but no results."""
+
+    def is_ordered(node: torch.fx.Node) -> bool:
+        tags: Any = getattr(node.target, "tags", ())
+        has_results = node.meta.get("val") is not None
+        return not has_results or torch.Tag.nondeterministic_seeded in tags
+
+    return frozenset(name for name, node in called.items() if is_ordered(node))
 
 
 def value_ranges(graph: torch.fx.Graph) -> Mapping[Any, Any]:

@@ -42,7 +42,8 @@ from wrapperir.symbolic import lower_sympy
 class LoopScope:
     """Buffers, items and values so far.
 
-    ``called`` has the node of each extern call, by the call's name.
+    ``called`` has the node of each extern call, by the call's name; ``known_symbols`` are
+    the size symbols that inputs and calls define so far.
     """
 
     symbols: SizeSymbols
@@ -51,6 +52,7 @@ class LoopScope:
     items: list[Item] = field(factory=list[Item])
     values: dict[torch.fx.Node, Value] = field(factory=dict[torch.fx.Node, Value])
     called: dict[str, torch.fx.Node] = field(factory=dict[str, torch.fx.Node])
+    known_symbols: set[str] = field(factory=set[str])
     _names: set[str] = field(factory=set[str], init=False)
     _origin: list[torch.fx.Node] = field(factory=list[torch.fx.Node], init=False)
 
@@ -274,13 +276,18 @@ class LoopScope:
             return self.add_buffer(results[-1], type)
 
         value = lower_result(node.meta.get("val"))
+        made = symbols_of(node.meta.get("val"))
+        needed = symbols_of([each.meta.get("val") for each in node.all_input_nodes])
         self.items.append(
             ExternCall(
                 name=name,
                 arguments=tuple(arguments),
                 writes=(*results, *(each.buffer for each in written)),
+                symbols=tuple(needed),
+                defines=tuple(name for name in made if name not in self.known_symbols),
             )
         )
+        self.known_symbols.update(made)
         self.called[name] = node
         return value
 
@@ -302,6 +309,19 @@ LOOP_DTYPES = frozenset(
         *(DType.U16, DType.U32, DType.U64),
     }
 )
+
+
+def symbols_of(examples: Any) -> list[str]:
+    """Return the names of the symbols in sizes, strides and offsets, and in numbers."""
+    found: dict[str, None] = {}
+    for leaf in pytree.tree_leaves(examples):
+        numbers = [leaf]
+        if isinstance(leaf, torch.Tensor):
+            numbers = [*leaf.shape, *leaf.stride(), leaf.storage_offset()]
+        for number in numbers:
+            if is_symbolic(number):
+                found.update(dict.fromkeys(s.name for s in expr_of(number).free_symbols))
+    return list(found)
 
 
 def is_dense(example: torch.Tensor) -> bool:
