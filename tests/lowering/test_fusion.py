@@ -358,3 +358,15 @@ def test_operators_that_change_no_bit_are_dropped() -> None:
     graph.buffers["y"] = tensor(DType.F32, _SIZE)
     graph.items.append(Nest(name="y", axes=_AXES, body=tuple(body)))
     assert _operations(graph.plan("y")) == ["add", "sub"]
+
+
+def test_an_empty_nest_that_nothing_reads_is_dropped() -> None:
+    graph = Graph()
+    graph.input("x")
+    graph.map("y", ScalarOp.EXP, "x")
+    load = Load(result="v", dtype=DType.F32, buffer="x", index=(_I, 0))
+    store = Store(buffer="e", index=(_I,), value="v")
+    graph.buffers["e"] = tensor(DType.F32, (0,))
+    graph.items.append(Nest(name="e", axes=(Axis("i", 0),), body=(load, store)))
+    assert _shape(graph.plan("y")) == ["x y"]
+    assert _shape(graph.plan("y", "e")) == ["x y", "x e"]

@@ -202,7 +202,6 @@ def _nests_of(
     if node.flat is None:
         assert isinstance(node.item, Nest)
         return (node.item,)
-
     slim = _without_redundancy(node.flat, node, items, kept, options)
     name = node.item.name
     split = split_reduction(slim, name, buffers, options.symbols)
@@ -224,6 +223,18 @@ def _remove_redundancy(
         if node.flat is not None:
             flat = _without_redundancy(node.flat, node, items, kept, options)
             items.replace(node, flat, *accessed_buffers(flat))
+        elif isinstance(node.item, Nest) and _is_unread(node, items, kept):
+            items.remove(node)
+
+
+def _is_unread(node: Node, items: ItemGraph, kept: Set[str]) -> bool:
+    """Say whether nothing needs a node: no reader, no check, nothing runs after it."""
+    assert isinstance(node.item, Nest)
+    return not (
+        node.after
+        or any(name in kept or items.readers.get(name) for name in node.writes)
+        or any(isinstance(each, Check) for each in instructions(node.item.body))
+    )
 
 
 def _without_redundancy(
