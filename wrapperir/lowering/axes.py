@@ -38,6 +38,7 @@ _SHORTEST_TILE = 8
 _LEAST_SHARE = 0.1
 _LONGEST_PERSISTENT = 1024
 _LONGEST_OUTER_PERSISTENT = 64
+_LONGEST_READ_AGAIN = 4096
 
 
 def arrange_axes(
@@ -248,6 +249,8 @@ def _reduction_form(nest: Nest, accesses: Sequence[LinearAccess]) -> ReductionFo
     """Return whether a row is short enough to be held at once.
 
     The limits are Inductor's: 1,024 elements along which memory is contiguous, else 64.
+    Rows that several loops run over are held up to 4,096 elements, which saves reading them
+    again.
     """
     inner = _inner_axes(nest)
     count: Expr = 1
@@ -260,7 +263,10 @@ def _reduction_form(nest: Nest, accesses: Sequence[LinearAccess]) -> ReductionFo
     across = sum(
         a.bytes for a in accesses if _is_contiguous(a, lambda name: name not in names)
     )
-    most = _LONGEST_PERSISTENT if along >= across else _LONGEST_OUTER_PERSISTENT
+    loops = sum(isinstance(step, InnerLoop) for step in nest.body)
+    most = _LONGEST_READ_AGAIN if loops > 1 else _LONGEST_PERSISTENT
+    if along < across:
+        most = _LONGEST_OUTER_PERSISTENT
     return ReductionForm.PERSISTENT if count <= most else ReductionForm.LOOPED
 
 
