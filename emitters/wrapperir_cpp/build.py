@@ -275,18 +275,29 @@ def load_library(artifact: Artifact, constants: Mapping[str, torch.Tensor]) -> L
             not build; WIR710, the library does not load, was built for another torch, or
             does not take its constants.
     """
-    binding = _binding()
-    # Sources are not needed; kernels for GPUs are found beside the library.
+    return load_folder(store_artifact(only_binaries(artifact)), constants)
+
+
+def only_binaries(artifact: Artifact) -> Artifact:
+    """Return a built artifact without sources, which loading it does not need.
+
+    Kernels for GPUs are found beside the library.
+    """
     binaries = {
         path: content
         for path, content in artifact.files.items()
         if isinstance(content, bytes)
     }
-    library = store_artifact(evolve(artifact, files=binaries)) / LIBRARY
+    return evolve(artifact, files=binaries)
+
+
+def load_folder(folder: Path, constants: Mapping[str, torch.Tensor]) -> Loaded:
+    """Return the program of the libraries in a folder; errors as ``load_library``."""
+    binding = _binding()
     # Detached, a parameter that is also an output comes back as a plain tensor.
     given = {key: tensor.detach() for key, tensor in constants.items()}
     try:
-        return binding.Program(library, given)
+        return binding.Program(folder / LIBRARY, given)
     except KeyError as error:
         raise Code.MISSING_CONSTANT.error(
             f"no tensor was given for constant {error}"

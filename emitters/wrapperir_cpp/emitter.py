@@ -75,8 +75,17 @@ class CppEmitter(Emitter):
                 the library does not load, or was built for another torch.
         """
         from wrapperir.kernels import targets_to_run
-        from wrapperir_cpp.build import build_artifact, load_library  # it imports torch
+        from wrapperir_cpp import build, kept_builds  # they import torch
 
-        if LIBRARY not in artifact.files:
-            artifact = build_artifact(artifact, targets_to_run(), self.emit)
-        return load_library(artifact, constants)
+        if LIBRARY in artifact.files:
+            return build.load_library(artifact, constants)
+        targets = targets_to_run()
+        key = kept_builds.build_key(artifact, targets, self)
+        folder = None if key is None else kept_builds.kept_folder(key)
+        if folder is not None:
+            return build.load_folder(folder, constants)
+        built = build.build_artifact(artifact, targets, self.emit)
+        if key is None:
+            return build.load_library(built, constants)
+        folder = kept_builds.keep_folder(key, build.only_binaries(built))
+        return build.load_folder(folder, constants)
