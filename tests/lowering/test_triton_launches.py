@@ -115,6 +115,40 @@ def test_columns(rows: int, columns: int, wanted: tuple[int, int]) -> None:
     assert (found["XBLOCK"], found["RBLOCK"]) == wanted
 
 
+@pytest.mark.parametrize(
+    ("columns", "form", "wanted"),
+    [
+        (4096, ReductionForm.LOOPED, (32, 64)),
+        (512, ReductionForm.PERSISTENT, (16, 512)),
+        (4096, ReductionForm.PERSISTENT, (2, 4096)),
+    ],
+)
+def test_rows_beside_columns(
+    columns: int, form: ReductionForm, wanted: tuple[int, int]
+) -> None:
+    body = (
+        inner(
+            "r0",
+            columns,
+            load("v0", "in0", I0, R0),
+            load("v1", "in1", R0, I0),
+            apply("v2", ScalarOp.ADD, "v0", "v1"),
+            load("v3", "in2", I0),
+            apply("v4", ScalarOp.MUL, "v2", "v3"),
+            reduce("v5", ReduceOp.SUM, "v4"),
+        ),
+        store("out0", "v5", I0),
+    )
+    types = {
+        "in0": _type(4096, columns),
+        "in1": _type(columns, 4096),
+        "in2": _type(4096),
+        "out0": _type(4096),
+    }
+    found = _first(_definition(nest("both", (4096,), *body), types, form=form))
+    assert (found["XBLOCK"], found["RBLOCK"]) == wanted
+
+
 def test_a_block_of_no_axes_is_no_dimension() -> None:
     body = (
         inner("r0", 64, load("v0", "in0", R0), reduce("v1", ReduceOp.SUM, "v0")),

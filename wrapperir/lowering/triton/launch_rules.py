@@ -24,10 +24,11 @@ _MOST_ELEMENTS = 4096
 
 
 class Contiguous(StrEnum):
-    """The dimension along which most accesses of inner loops are contiguous."""
+    """The dimension along which the accesses of inner loops are contiguous."""
 
     INNER = "inner"
     OUTER = "outer"
+    MIXED = "mixed"
 
 
 @frozen
@@ -47,10 +48,13 @@ def plan_launches(kernel: LoopKernel, tile: Tile, ranges: IndexRanges) -> list[L
     """Return ways to launch a kernel, the preferred one first."""
     if not tile.inner:
         found = _pointwise(kernel, tile)
-    elif _contiguous(kernel, ranges) is Contiguous.INNER:
-        found = _inner_reduction(kernel, tile)
     else:
-        found = _outer_reduction(kernel, tile)
+        rules = {
+            Contiguous.INNER: _inner_reduction,
+            Contiguous.OUTER: _outer_reduction,
+            Contiguous.MIXED: _mixed_reduction,
+        }
+        found = rules[_contiguous(kernel, ranges)](kernel, tile)
     return list(dict.fromkeys(found))
 
 
@@ -239,6 +243,19 @@ def _outer_reduction(kernel: LoopKernel, tile: Tile) -> list[Launch]:
     return launches
 
 
+def _mixed_reduction(kernel: LoopKernel, tile: Tile) -> list[Launch]:
+    """Return tiles in which accesses along rows and across them both coalesce."""
+    launches: list[Launch] = []
+    for rows, most in ((32, 64), (64, 64), (32, 32), (16, 64)):
+        columns = _columns(tile, most)
+        widest = max(columns.values())
+        count = min(rows, max(2 * _MOST_ELEMENTS // widest, 1), _power(_rows(tile)))
+        launches.append(
+            _reducing(tile, count, columns, _clamp(count * widest // 256, 1, 8))
+        )
+    return launches
+
+
 def _work(kernel: LoopKernel) -> int:
     """Return how many loads and reductions a kernel's inner loops have."""
     return sum(
@@ -250,16 +267,22 @@ def _work(kernel: LoopKernel) -> int:
 
 
 def _contiguous(kernel: LoopKernel, ranges: IndexRanges) -> Contiguous:
-    """Return the dimension along which more accesses of inner loops are contiguous."""
+    """Return the dimension along which the accesses of inner loops are contiguous.
+
+    What varies along one of the dimensions only is small, and counts where nothing else
+    does.
+    """
     strides = {buffer.name: buffer.type.stride for buffer in kernel.buffers}
     if not kernel.nest.axes:
         return Contiguous.INNER
     last = kernel.nest.axes[-1].name
-    inner = outer = 0
+    small = [0, 0]
+    large = [0, 0]
     for loop in kernel.nest.body:
         if not isinstance(loop, InnerLoop):
             continue
-        names = {axis.name for axis in (*kernel.nest.axes, *loop.axes)}
+        inner = {axis.name for axis in loop.axes}
+        names = {last, *inner}
         for step in loop.body:
             if not isinstance(step, Load | Store):
                 continue
@@ -267,6 +290,10 @@ def _contiguous(kernel: LoopKernel, ranges: IndexRanges) -> Contiguous:
             for expr, stride in zip(step.index, strides[step.buffer], strict=True):
                 total = total + expr * stride
             scales = ranges.linear_terms(total, names).coefficients
-            inner += any(scales.get(axis.name) == 1 for axis in loop.axes)
-            outer += scales.get(last) == 1
-    return Contiguous.INNER if inner >= outer else Contiguous.OUTER
+            counts = large if last in scales and not inner.isdisjoint(scales) else small
+            counts[0] += any(scales.get(name) == 1 for name in inner)
+            counts[1] += scales.get(last) == 1
+    along, across = large if any(large) else small
+    if any(large) and along and across:
+        return Contiguous.MIXED
+    return Contiguous.INNER if along >= across else Contiguous.OUTER
