@@ -1,5 +1,6 @@
 """Rules of batch norm, in training and inference, and of its gradient."""
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -102,7 +103,12 @@ def _batch_norm_inference(scope: LoopScope, node: torch.fx.Node) -> Value:
     value = tensors.normal(builder, point, mean, scale)
     builder.store(result, point, tensors.biased(builder, value, point))
     scope.add_nest(builder, node.name)
-    # On the CPU no statistics are returned.
+    # On the CPU the statistics that are returned have no elements, and rarely a use.
+    unused = {user.target for user in node.users} == {operator.getitem} and all(
+        user.args[1] == 0 for user in node.users
+    )
+    if unused:
+        return result, None, None
     return result, *(_empty(scope, node, example) for example in examples[1:])
 
 

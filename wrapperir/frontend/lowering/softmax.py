@@ -8,59 +8,74 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from attrs import frozen
 
 from wrapperir.frontend.lowering.nest_builder import NestBuilder
-from wrapperir.frontend.lowering.reduction_space import ReductionSpace, arguments
-from wrapperir.frontend.lowering.reductions import space_of, widen
+from wrapperir.frontend.lowering.reduction_space import (
+    ReductionSpace,
+    accumulated,
+    arguments,
+)
+from wrapperir.frontend.lowering.reductions import space_of
 from wrapperir.frontend.lowering.rules import rule
 from wrapperir.frontend.lowering.scope import LoopScope
 from wrapperir.frontend.lowering.values import TensorValue, Value
-from wrapperir.ir import Expr
+from wrapperir.ir import DType, Expr
 from wrapperir.lowering.scalar_op import ReduceOp
 from wrapperir.lowering.scalar_op import ScalarOp as Op
 
 aten: Any = torch.ops.aten
 
 
-def _load_wide(
-    builder: NestBuilder, tensor: TensorValue, space: ReductionSpace, inner: Sequence[Expr]
-) -> str:
-    return widen(builder, builder.load(tensor, space.point(builder.point, inner)))
+@frozen
+class _Softmax:
+    """A nest over the dimensions of ``space`` that stay, with arithmetic in ``dtype``."""
+
+    builder: NestBuilder
+    space: ReductionSpace
+    dtype: DType
+
+    def load(self, tensor: TensorValue, inner: Sequence[Expr]) -> str:
+        """Return an element at a point of an inner loop."""
+        value = self.builder.load(tensor, self.space.point(self.builder.point, inner))
+        return self.builder.cast(value, self.dtype)
+
+    def maximum(self, tensor: TensorValue) -> str:
+        """Return the greatest element."""
+        with self.builder.inner(self.space.inner) as inner:
+            (most,) = self.builder.reduce(ReduceOp.MAX, self.load(tensor, inner))
+        return most
+
+    def exponentials(self, tensor: TensorValue, most: str) -> str:
+        """Return the sum of ``exp(x - most)``."""
+        with self.builder.inner(self.space.inner) as inner:
+            less = self.builder.apply(Op.SUB, self.load(tensor, inner), most)
+            power = self.builder.apply(Op.EXP, less)
+            (total,) = self.builder.reduce(ReduceOp.SUM, power)
+        return total
 
 
-def _reduce_maximum(
-    builder: NestBuilder, tensor: TensorValue, space: ReductionSpace
-) -> str:
-    with builder.inner(space.inner) as inner:
-        value = _load_wide(builder, tensor, space, inner)
-        (most,) = builder.reduce(ReduceOp.MAX, value)
-    return most
-
-
-def _reduce_exponentials(
-    builder: NestBuilder, tensor: TensorValue, space: ReductionSpace, most: str
-) -> str:
-    """Return the sum of ``exp(x - most)``."""
-    with builder.inner(space.inner) as inner:
-        value = _load_wide(builder, tensor, space, inner)
-        power = builder.apply(Op.EXP, builder.apply(Op.SUB, value, most))
-        (total,) = builder.reduce(ReduceOp.SUM, power)
-    return total
+def _softmax_of(
+    scope: LoopScope, node: torch.fx.Node
+) -> tuple[TensorValue, ReductionSpace, _Softmax]:
+    """Return the result of a node, the split of its dimensions, and a new nest."""
+    space = space_of(scope, node, arguments(node)["dim"])
+    result = scope.allocate(node.name, node.meta["val"])
+    return result, space, _Softmax(space.builder(), space, accumulated(result.dtype))
 
 
 @rule(aten._softmax.default, aten._log_softmax.default)
 def _softmax(scope: LoopScope, node: torch.fx.Node) -> Value:
     tensor = scope.tensor(node.args[0])
-    space = space_of(scope, node, arguments(node)["dim"])
-    result = scope.allocate(node.name, node.meta["val"])
-    builder = space.builder()
-    most = _reduce_maximum(builder, tensor, space)
-    total = _reduce_exponentials(builder, tensor, space, most)
+    result, space, nest = _softmax_of(scope, node)
+    builder = nest.builder
+    most = nest.maximum(tensor)
+    total = nest.exponentials(tensor, most)
     is_log = node.target is aten._log_softmax.default
     if is_log:
         total = builder.apply(Op.LOG, total)
     with builder.inner(space.inner) as inner:
-        value = _load_wide(builder, tensor, space, inner)
+        value = nest.load(tensor, inner)
         value = builder.apply(Op.SUB, value, most)
         if is_log:
             value = builder.apply(Op.SUB, value, total)
@@ -75,20 +90,19 @@ def _softmax(scope: LoopScope, node: torch.fx.Node) -> Value:
 def _softmax_backward(scope: LoopScope, node: torch.fx.Node) -> Value:
     """Lower ``(grad - sum(grad * y)) * y``, or ``grad - exp(y) * sum(grad)``."""
     gradient, output = scope.tensor(node.args[0]), scope.tensor(node.args[1])
-    space = space_of(scope, node, arguments(node)["dim"])
-    result = scope.allocate(node.name, node.meta["val"])
-    builder = space.builder()
+    result, space, nest = _softmax_of(scope, node)
+    builder = nest.builder
     is_log = node.target is aten._log_softmax_backward_data.default
 
     with builder.inner(space.inner) as inner:
-        value = _load_wide(builder, gradient, space, inner)
+        value = nest.load(gradient, inner)
         if not is_log:
-            y = _load_wide(builder, output, space, inner)
+            y = nest.load(output, inner)
             value = builder.apply(Op.MUL, value, y)
         (total,) = builder.reduce(ReduceOp.SUM, value)
     with builder.inner(space.inner) as inner:
-        value = _load_wide(builder, gradient, space, inner)
-        y = _load_wide(builder, output, space, inner)
+        value = nest.load(gradient, inner)
+        y = nest.load(output, inner)
         if is_log:
             part = builder.apply(Op.MUL, builder.apply(Op.EXP, y), total)
             value = builder.apply(Op.SUB, value, part)
@@ -102,14 +116,13 @@ def _softmax_backward(scope: LoopScope, node: torch.fx.Node) -> Value:
 @rule(aten.logsumexp.default)
 def _logsumexp(scope: LoopScope, node: torch.fx.Node) -> Value:
     tensor = scope.tensor(node.args[0])
-    space = space_of(scope, node, arguments(node)["dim"])
-    result = scope.allocate(node.name, node.meta["val"])
-    builder = space.builder()
-    most = _reduce_maximum(builder, tensor, space)
+    result, space, nest = _softmax_of(scope, node)
+    builder = nest.builder
+    most = nest.maximum(tensor)
     # An infinite maximum would make inf - inf.
     zero = builder.literal(0.0, builder.dtype(most))
     shift = builder.apply(Op.WHERE, builder.apply(Op.ISINF, most), zero, most)
-    total = _reduce_exponentials(builder, tensor, space, shift)
+    total = nest.exponentials(tensor, shift)
     value = builder.apply(Op.ADD, builder.apply(Op.LOG, total), shift)
     builder.store(result, space.result_point(result, builder.point), value)
     scope.add_nest(builder, node.name)
