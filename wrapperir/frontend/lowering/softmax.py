@@ -66,6 +66,11 @@ def _softmax_of(
 
 @rule(aten._softmax.default, aten._log_softmax.default)
 def _softmax(scope: LoopScope, node: torch.fx.Node) -> Value:
+    """Lower to a nest of the maximum and sum, and one of elements.
+
+    They are one kernel where that reads less; where only some elements are used, such as
+    those of a loss, the others are not computed.
+    """
     tensor = scope.tensor(node.args[0])
     result, space, nest = _softmax_of(scope, node)
     builder = nest.builder
@@ -74,14 +79,20 @@ def _softmax(scope: LoopScope, node: torch.fx.Node) -> Value:
     is_log = node.target is aten._log_softmax.default
     if is_log:
         total = builder.apply(Op.LOG, total)
-    with builder.inner(space.inner) as inner:
-        value = nest.load(tensor, inner)
-        value = builder.apply(Op.SUB, value, most)
-        if is_log:
-            value = builder.apply(Op.SUB, value, total)
-        else:
-            value = builder.apply(Op.DIV, builder.apply(Op.EXP, value), total)
-        builder.store(result, space.point(builder.point, inner), value)
+    kept = [scope.workspace(space.outer, nest.dtype, tensor) for _ in range(2)]
+    for target, value in zip(kept, (most, total), strict=True):
+        builder.store(target, builder.point, value)
+    scope.add_nest(builder, f"{node.name}_sum")
+    builder = NestBuilder(space.size)
+    value = builder.cast(builder.load(tensor, builder.point), nest.dtype)
+    outer = [builder.point[dim] for dim in space.kept]
+    most, total = (builder.load(each, outer) for each in kept)
+    value = builder.apply(Op.SUB, value, most)
+    if is_log:
+        value = builder.apply(Op.SUB, value, total)
+    else:
+        value = builder.apply(Op.DIV, builder.apply(Op.EXP, value), total)
+    builder.store(result, builder.point, value)
     scope.add_nest(builder, node.name)
     return result
 
