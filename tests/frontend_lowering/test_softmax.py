@@ -40,6 +40,11 @@ def test_softmax_of_infinities() -> None:
     check(lambda x: (*softmaxes(x), torch._safe_softmax(x, 1)), x)
 
 
+def test_logsumexp_of_whole_numbers() -> None:
+    x = values(3, 5) * 3
+    check(lambda *given: [x.logsumexp(1) for x in given], x.long(), x.char(), x > 0)
+
+
 def losses(
     x: torch.Tensor, w: torch.Tensor, target: torch.Tensor, pixels: torch.Tensor
 ) -> list[torch.Tensor]:
@@ -64,6 +69,12 @@ def test_losses_of_classes() -> None:
     check_training(losses, *given, calls=None, rtol=1e-5, atol=1e-5)
     nhwc = given[0].contiguous(memory_format=torch.channels_last)
     check(losses, nhwc.double(), given[1].double(), *given[2:], calls=None)
+
+
+def test_a_loss_reads_only_the_elements_of_classes() -> None:
+    (lowering,) = check(F.cross_entropy, values(8, 16), torch.arange(8))
+    sizes = [type.size for type in lowering.schedule.buffers.values()]
+    assert sizes.count((8, 16)) == 1, "log_softmax is stored"
 
 
 def test_a_class_out_of_bounds() -> None:

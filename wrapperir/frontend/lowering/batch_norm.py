@@ -10,7 +10,9 @@ from wrapperir.frontend.lowering.nest_builder import NestBuilder
 from wrapperir.frontend.lowering.normalization import (
     Normalization,
     Normalized,
-    write_normalized,
+    kept_statistics,
+    write_elements,
+    write_statistics,
 )
 from wrapperir.frontend.lowering.norms import optional
 from wrapperir.frontend.lowering.pointwise import number_operand
@@ -49,16 +51,18 @@ def _batch_norm(scope: LoopScope, node: torch.fx.Node) -> Value:
         scope.allocate(f"{node.name}{name}", example)
         for name, example in zip(names, node.meta["val"], strict=False)
     ]
+    kept = kept_statistics(scope, tensor, (mean, deviation))
     tensors = Normalized(
         norm=norm,
         input=tensor,
         weight=optional(scope, given["weight"]),
         bias=optional(scope, given["bias"]),
-        mean=mean,
-        deviation=deviation,
+        mean=kept[0],
+        deviation=kept[1],
     )
     builder = norm.space.builder()
-    middle, squares = write_normalized(builder, tensors, result, scope.expr(given["eps"]))
+    epsilon = scope.expr(given["eps"])
+    middle, squares = write_statistics(builder, tensors, epsilon, (mean, deviation))
     if running:
         variance = divided(builder, squares, norm.space.count, 1)
         factor = scope.expr(given["momentum"])
@@ -67,6 +71,9 @@ def _batch_norm(scope: LoopScope, node: torch.fx.Node) -> Value:
         ):
             old = builder.load(scope.tensor(given[name]), builder.point)
             builder.store(target, builder.point, _moved(builder, old, new, factor))
+    scope.add_nest(builder, f"{node.name}_mean")
+    builder = NestBuilder(norm.size)
+    write_elements(builder, tensors, result)
     scope.add_nest(builder, node.name)
     return result, mean, deviation, *running
 

@@ -1,6 +1,6 @@
 """Nests of norms and of their gradients.
 
-A norm is one nest: an inner loop reduces what is normalised, another writes results.
+A norm is a nest of means and deviations and one of elements, which scheduling fuses.
 """
 
 from collections.abc import Sequence
@@ -13,6 +13,7 @@ from wrapperir.frontend.lowering.reduction_space import (
     ReductionSpace,
     accumulated,
 )
+from wrapperir.frontend.lowering.scope import LoopScope
 from wrapperir.frontend.lowering.values import TensorValue
 from wrapperir.frontend.lowering.variance import inverse_deviation, reduce_moments
 from wrapperir.ir import DType, Expr
@@ -100,25 +101,44 @@ class Normalized:
         return builder.apply(Op.ADD, value, bias)
 
 
-def write_normalized(
-    builder: NestBuilder, tensors: Normalized, result: TensorValue, epsilon: Expr
+def kept_statistics(
+    scope: LoopScope, input: TensorValue, results: Sequence[TensorValue]
+) -> list[TensorValue]:
+    """Return where statistics are kept: ``results``, unless those have less precision."""
+    dtype = accumulated(input.dtype)
+    return [
+        each if each.dtype is dtype else scope.workspace(each.size, dtype, input)
+        for each in results
+    ]
+
+
+def write_statistics(
+    builder: NestBuilder,
+    tensors: Normalized,
+    epsilon: Expr,
+    results: Sequence[TensorValue],
 ) -> tuple[str, str]:
-    """Add the mean, the deviation and the results of a norm to a nest.
+    """Add the mean and the inverse deviation to a nest, also stored to ``results``.
 
     Return the mean and the sum of squared differences from it.
     """
-    norm = tensors.norm
-    space = norm.space
+    space = tensors.norm.space
     mean, squares = reduce_moments(builder, tensors.input, space)
     deviation = inverse_deviation(builder, squares, space.count, epsilon)
-    builder.store(tensors.mean, builder.point, mean)
-    builder.store(tensors.deviation, builder.point, deviation)
-    with builder.inner(space.inner) as inner:
-        point = space.point(builder.point, inner)
-        value = tensors.normal(builder, point, mean, deviation)
-        value = tensors.weighted(builder, value, point)
-        builder.store(result, point, tensors.biased(builder, value, point))
+    kept = (tensors.mean, tensors.deviation)
+    for target, result, value in zip(kept, results, (mean, deviation), strict=True):
+        builder.store(target, builder.point, value)
+        if result.buffer != target.buffer:
+            builder.store(result, builder.point, value)
     return mean, squares
+
+
+def write_elements(builder: NestBuilder, tensors: Normalized, result: TensorValue) -> None:
+    """Add the elements of a norm, with the statistics kept, to a nest of its size."""
+    point = builder.point
+    value = tensors.normal(builder, point, *tensors.statistics(builder, point))
+    value = tensors.weighted(builder, value, point)
+    builder.store(result, point, tensors.biased(builder, value, point))
 
 
 def write_input_gradient(

@@ -6,12 +6,15 @@ from typing import Any
 import torch
 from attrs import frozen
 
+from wrapperir.frontend.lowering.nest_builder import NestBuilder
 from wrapperir.frontend.lowering.normalization import (
     Normalization,
     Normalized,
+    kept_statistics,
+    write_elements,
     write_input_gradient,
-    write_normalized,
     write_parameter_gradients,
+    write_statistics,
 )
 from wrapperir.frontend.lowering.reduction_space import arguments
 from wrapperir.frontend.lowering.rules import NotLoweredError, rule
@@ -48,18 +51,35 @@ def _layer_norm(scope: LoopScope, node: torch.fx.Node) -> Value:
     result = scope.allocate(node.name, examples[0])
     mean = scope.allocate(f"{node.name}_mean", examples[1])
     deviation = scope.allocate(f"{node.name}_rstd", examples[2])
+    results = [_without_reduced(each, norm) for each in (mean, deviation)]
+    kept = kept_statistics(scope, tensor, results)
     tensors = Normalized(
         norm=norm,
         input=tensor,
         weight=optional(scope, given["weight"]),
         bias=optional(scope, given["bias"]),
-        mean=_without_reduced(mean, norm),
-        deviation=_without_reduced(deviation, norm),
+        mean=kept[0],
+        deviation=kept[1],
     )
-    builder = norm.space.builder()
-    write_normalized(builder, tensors, result, scope.expr(given["eps"]))
-    scope.add_nest(builder, node.name)
+    _add_norm(scope, node, tensors, result, results)
     return result, mean, deviation
+
+
+def _add_norm(
+    scope: LoopScope,
+    node: torch.fx.Node,
+    tensors: Normalized,
+    result: TensorValue,
+    statistics: Sequence[TensorValue],
+) -> None:
+    """Append the nests of a norm."""
+    builder = tensors.norm.space.builder()
+    epsilon = scope.expr(arguments(node)["eps"])
+    write_statistics(builder, tensors, epsilon, statistics)
+    scope.add_nest(builder, f"{node.name}_mean")
+    builder = NestBuilder(tensors.norm.size)
+    write_elements(builder, tensors, result)
+    scope.add_nest(builder, node.name)
 
 
 @rule(aten.native_layer_norm_backward.default)
@@ -155,17 +175,17 @@ def _group_norm(scope: LoopScope, node: torch.fx.Node) -> Value:
     result = scope.allocate(node.name, examples[0])
     mean = scope.allocate(f"{node.name}_mean", examples[1])
     deviation = scope.allocate(f"{node.name}_rstd", examples[2])
+    tensor = scope.tensor(given["input"])
+    kept = kept_statistics(scope, tensor, (mean, deviation))
     tensors = Normalized(
         norm=norm,
-        input=groups.view(scope.tensor(given["input"])),
+        input=groups.view(tensor),
         weight=groups.optional_parameter(optional(scope, given["weight"])),
         bias=groups.optional_parameter(optional(scope, given["bias"])),
-        mean=mean,
-        deviation=deviation,
+        mean=kept[0],
+        deviation=kept[1],
     )
-    builder = norm.space.builder()
-    write_normalized(builder, tensors, groups.view(result), scope.expr(given["eps"]))
-    scope.add_nest(builder, node.name)
+    _add_norm(scope, node, tensors, groups.view(result), (mean, deviation))
     return result, mean, deviation
 
 
