@@ -370,3 +370,18 @@ def test_an_empty_nest_that_nothing_reads_is_dropped() -> None:
     graph.items.append(Nest(name="e", axes=(Axis("i", 0),), body=(load, store)))
     assert _shape(graph.plan("y")) == ["x y"]
     assert _shape(graph.plan("y", "e")) == ["x y", "x e"]
+
+
+def test_parts_of_a_buffer_are_written_by_one_kernel() -> None:
+    for parts in ((_I, _I + 64), (_I * 2, _I * 2 + 1)):
+        graph = Graph()
+        graph.buffers["y"] = tensor(DType.F32, (128, 128))
+        for number, part in enumerate(parts):
+            source = f"x{number}"
+            graph.input(source)
+            body: tuple[Step, ...] = (
+                Load(result="v", dtype=DType.F32, buffer=source, index=(_I, _J)),
+                Store(buffer="y", index=(part, _J), value="v"),
+            )
+            graph.items.append(Nest(name=source, axes=_AXES, body=body))
+        assert _shape(graph.plan("y")) == ["x0 x1 y"]

@@ -1,5 +1,6 @@
 """Put two nests into one, where they access memory so that this keeps its meaning."""
 
+import math
 from collections.abc import Mapping
 
 from attrs import evolve
@@ -8,7 +9,7 @@ from wrapperir.ir import Expr, TensorType, mul, symbols_in
 from wrapperir.lowering.flat_nest import FlatNest, is_atomic, rewrite_axes
 from wrapperir.lowering.indexing import IndexRanges
 from wrapperir.lowering.kernel import SizeSymbols
-from wrapperir.lowering.loops import Axis, Instruction, Load, Store
+from wrapperir.lowering.loops import Axis, Load, Store
 from wrapperir.lowering.space_matching import CommonSpace, SharedAccess, match_spaces
 
 _MOST_INSTRUCTIONS = 500
@@ -35,7 +36,10 @@ def combine(
         return "the iteration spaces differ"
     one, two = _by_buffer(first), _by_buffer(second)
     shared = _shared_accesses(one, two, buffers)
-    space = match_spaces(first, second, shared, symbols)
+    write_parts = any(
+        stores and two.get(name, ([], []))[1] for name, (_, stores) in one.items()
+    )
+    space = match_spaces(first, second, shared, symbols, write_parts=write_parts)
     if isinstance(space, str):
         return space
     left = rewrite_axes(first, space.parallel, space.inner, space.first, space.ranges)
@@ -175,17 +179,18 @@ def _deep_stores(flat: FlatNest) -> set[str]:
 
 
 def _apart(first: Store, second: Store, ranges: IndexRanges) -> bool:
-    """Say whether two stores never write the same element: one dimension is apart."""
+    """Say whether two stores never write the same element: one dimension is apart.
+
+    Its intervals are, or all indices of one differ from the other's modulo a number, as
+    even and odd ones do.
+    """
     for a, b in zip(first.index, second.index, strict=True):
         (low, high), (least, most) = ranges.interval(a), ranges.interval(b)
         if high < least or most < low:
             return True
+        left, right = ranges.sum_of(a), ranges.sum_of(b)
+        steps = [n for terms in (left, right) for monomial, n in terms.items() if monomial]
+        step = math.gcd(*steps)
+        if step > 1 and (left.get((), 0) - right.get((), 0)) % step:
+            return True
     return False
-
-
-def written_once(code: tuple[Instruction, ...], buffer: str) -> Store | None:
-    """Return the one store to a buffer, if it is plain and unmasked."""
-    stores = [each for each in code if isinstance(each, Store) and each.buffer == buffer]
-    if len(stores) != 1 or stores[0].mask is not None or is_atomic(stores[0]):
-        return None
-    return stores[0]

@@ -232,11 +232,14 @@ def match_spaces(
     second: FlatNest,
     accesses: Sequence[SharedAccess],
     symbols: SizeSymbols,
+    *,
+    write_parts: bool = False,
 ) -> CommonSpace | str:
     """Return a space in which two nests access the same elements, or why there is none.
 
     One nest's axes are matched with the other's by ``accesses``, the most important
     first; axes that no access tells are matched in order, if their extents are equal.
+    With ``write_parts``, two nests that write parts of a buffer, they all may be.
     """
     matching = _Matching(first, second, symbols)
     matched = 0
@@ -248,7 +251,7 @@ def match_spaces(
             == len(matching.second.leaves(second.axes))
         ):
             break
-    if not matched:
+    if not matched and not write_parts:
         return "no access of one is an access of the other"
     left = [a for a in matching.first.leaves(first.axes) if a.name not in matching.pairs]
     right = [
