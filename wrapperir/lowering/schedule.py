@@ -38,6 +38,7 @@ from wrapperir.lowering.recompute import Recomputation
 from wrapperir.lowering.renderer import LoopKernel, Tiling
 from wrapperir.lowering.split_reductions import split_reduction
 from wrapperir.lowering.substitution import all_axes, instructions, names_used
+from wrapperir.lowering.unroll import unroll
 from wrapperir.lowering.value_numbering import remove_redundancy
 
 ScheduleItem: TypeAlias = Union[KernelLaunch, ExternCall]
@@ -164,6 +165,7 @@ def _nodes(graph: LoopGraph, options: SchedulingOptions) -> Iterator[Node]:
             symbols = _symbols_of(item, writes, graph.buffers) if defined else set[str]()
             if all(axis.extent != 0 for axis in all_axes(item.axes, item.body)):
                 flat = flatten(item, f"{number}.", options.symbols)
+                flat = None if flat is None else unroll(flat, options.symbols)
         yield Node(
             number=number,
             position=number,
