@@ -35,7 +35,14 @@ def _moved(x: torch.Tensor) -> Results:
         *(x.roll(2, 1), x.roll((-1, 3), (0, 1)), x.roll(7), x.t().roll(1, 0) + 1),
         *(x.repeat(2, 1, 3), x.repeat(1, 1), x[0].repeat(2, 2), x[0, 0].repeat(3)),
         *(x.repeat_interleave(2, 0), x.repeat_interleave(3), x.tril(-1), x.triu(1)),
-        *(x.rot90(), x.flip(0, 1), x.tile(2), x.bool().roll(1, 0), x.half().roll(1, 1)),
+        *(
+            x.rot90(),
+            x.flip(0, 1),
+            x[:, :0].flip(0),
+            x.tile(2),
+            x.bool().roll(1, 0),
+            x.half().roll(1, 1),
+        ),
     )
 
 

@@ -14,7 +14,7 @@ from wrapperir.frontend.lowering.element_positions import (
     position,
 )
 from wrapperir.frontend.lowering.nest_builder import NestBuilder
-from wrapperir.frontend.lowering.rules import rule
+from wrapperir.frontend.lowering.rules import NotLoweredError, rule
 from wrapperir.frontend.lowering.scope import LoopScope
 from wrapperir.frontend.lowering.values import TensorValue, Value
 from wrapperir.frontend.lowering.views import normal, reshaped
@@ -111,6 +111,8 @@ def _index(scope: LoopScope, node: torch.fx.Node) -> Value:
     checks = node.target is aten.index.Tensor
     chosen = indexed(scope, scope.tensor(node.args[0]), given)
     result = scope.allocate(node.name, node.meta["val"])
+    if len(result.size) != len(chosen.size):
+        raise NotLoweredError("a size that the indices do not have")
     builder = NestBuilder(result.size)
     value = builder.load(chosen.source, chosen.point(scope, builder, checks=checks))
     builder.store(result, builder.point, value)

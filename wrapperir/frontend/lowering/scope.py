@@ -225,7 +225,9 @@ class LoopScope:
                     tensor.size, found.type.stride, wanted, strict=True
                 )
             ]
-            if all(agree) or 0 in tensor.size:
+            if 0 in tensor.size:  # the place of no elements may be anywhere, even before 0
+                return evolve(found, type=evolve(found.type, stride=wanted, offset=0))
+            if all(agree):
                 return evolve(found, type=evolve(found.type, stride=wanted))
         copied = self.allocate(name, example)
         self.copy(tensor, copied, name)
