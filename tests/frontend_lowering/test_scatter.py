@@ -129,3 +129,15 @@ def test_later_writes_need_no_copy(function: Any, nests: int | None) -> None:
     (lowering,) = check(function, cache, at, row)
     if nests is not None:
         assert len(lowering.loops.items) == nests
+
+
+def _read_as_bits(x: torch.Tensor, at: torch.Tensor, row: torch.Tensor) -> Results:
+    x = x * 2
+    bits = x.view(torch.int32)
+    written = x.index_put((at,), row[0, 0])
+    return bits + 0, written, bits.index_put((at,), at[0].int()), x.t() + 1
+
+
+def test_views_that_calls_return_keep_their_contents() -> None:
+    at = torch.tensor([1, 3])
+    check(_read_as_bits, torch.randn(5, 5), at, torch.randn(5, 2), calls=None)

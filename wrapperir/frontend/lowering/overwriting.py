@@ -43,8 +43,14 @@ def may_overwrite(scope: LoopScope, node: torch.fx.Node) -> bool:
         return False
     is_written = tensor.buffer not in scope.inputs
     for each in _views(scope, source, tensor.buffer):
+        if _is_alias(scope, each, tensor.buffer):
+            return False
         for user in each.users:
-            if user in scope.values or user is node:
+            if user is node:
+                continue
+            if user in scope.values:
+                if _may_view(user) and not _is_of(scope, user, tensor.buffer):
+                    return False  # a call that returned a view, as another buffer
                 continue
             if user.target is not aten.copy_.default or user.args[1] is each:
                 return False
@@ -52,6 +58,12 @@ def may_overwrite(scope: LoopScope, node: torch.fx.Node) -> bool:
                 return False
             is_written = True
     return is_written and not (tensor.buffer in scope.inputs and _is_returned(node))
+
+
+def _is_alias(scope: LoopScope, node: torch.fx.Node, buffer: str) -> bool:
+    """Say whether a buffer may be the view of another that a call returned."""
+    is_call = node.op == "call_function" and _may_view(node)
+    return is_call and not any(_is_of(scope, e, buffer) for e in node.all_input_nodes)
 
 
 def _is_returned(node: torch.fx.Node) -> bool:
