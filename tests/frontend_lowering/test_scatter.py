@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.frontend_lowering.lowered import check
+from tests.frontend_lowering.lowered import check, compiled
 
 Results = tuple[torch.Tensor, ...]
 aten: Any = torch.ops.aten
@@ -141,3 +141,39 @@ def _read_as_bits(x: torch.Tensor, at: torch.Tensor, row: torch.Tensor) -> Resul
 def test_views_that_calls_return_keep_their_contents() -> None:
     at = torch.tensor([1, 3])
     check(_read_as_bits, torch.randn(5, 5), at, torch.randn(5, 2), calls=None)
+
+
+def _masked(x: torch.Tensor, mask: torch.Tensor, v: torch.Tensor) -> Results:
+    put = aten.index_put
+    return (
+        x.masked_scatter(x > 0, v),
+        x.half().masked_scatter(mask, v.half()),
+        x.masked_scatter(mask & (x[0] > 9), v[:0]),
+        put(x, (None, mask), v[:3]),
+        put(x, (None, mask), v[:1]),
+        put(x.t(), (mask,), v[:12].reshape(3, 4), True),
+        put(x.t(), (mask,), v[:4]),
+        put(x, (mask.expand(4, 5),), v[:12]),
+        put(x[:0], (mask.expand(4, 5)[:0],), v[:0]),
+    )
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_masked_elements_get_the_updates_in_order(dynamic: bool) -> None:
+    mask = torch.tensor([True, False, True, True, False])
+    check(_masked, torch.randn(4, 5), mask, torch.randn(20), dynamic=dynamic)
+
+
+def test_as_many_updates_as_masked_elements_are_needed() -> None:
+    mask = torch.arange(5) > 1
+    run = compiled(_put_at, [])
+    for count in (2, 4):
+        with pytest.raises(RuntimeError, match="shape mismatch"):
+            run(torch.randn(5), mask, torch.randn(count))
+    with pytest.raises(RuntimeError, match="number of elements of source"):
+        compiled(torch.masked_scatter, [])(torch.randn(5), mask, torch.randn(2))
+
+
+def _put_at(x: torch.Tensor, mask: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    found: torch.Tensor = aten.index_put(x, (mask,), v)
+    return found

@@ -12,6 +12,7 @@ from wrapperir.frontend.lowering.element_positions import (
     position,
 )
 from wrapperir.frontend.lowering.gather import extent_of, matched, replaced
+from wrapperir.frontend.lowering.masked_updates import put_where
 from wrapperir.frontend.lowering.nest_builder import NestBuilder
 from wrapperir.frontend.lowering.overwriting import changed
 from wrapperir.frontend.lowering.pointwise import broadcast_point, number_operand
@@ -242,7 +243,7 @@ def _index_put(scope: LoopScope, node: torch.fx.Node) -> Value:
     given: Any = node.args[1]
     adds = argument(node, 3, "accumulate", False)
     source, values = scope.tensor(node.args[0]), scope.tensor(node.args[2])
-    masked = _masked_put(scope, node, source, values, adds=bool(adds))
+    masked = put_where(scope, node, source, values, adds=bool(adds))
     if masked is not None:
         return masked
     chosen = indexed(scope, source, given)
@@ -256,44 +257,6 @@ def _index_put(scope: LoopScope, node: torch.fx.Node) -> Value:
         return point, builder.load(values, at)
 
     return write_updates(scope, node, changed(scope, node), chosen.size, place, mode)
-
-
-def _masked_put(
-    scope: LoopScope,
-    node: torch.fx.Node,
-    source: TensorValue,
-    values: TensorValue,
-    *,
-    adds: bool,
-) -> TensorValue | None:
-    """Lower ``source[..., mask] = value``, if that is what a node does."""
-    given: Any = node.args[1]
-    places = [place for place, each in enumerate(given) if each is not None]
-    if len(places) != 1 or any(extent != 1 for extent in values.size):
-        return None
-    (place,) = places
-    mask = scope.tensor(given[place])
-    if mask.dtype is not DType.BOOL:
-        return None
-    result = scope.allocate(node.name, node.meta["val"])
-    builder = NestBuilder(result.size)
-    is_chosen = builder.load(mask, builder.point[place : place + len(mask.size)])
-    old = builder.load(source, builder.point)
-    new = builder.load(values, [0] * len(values.size))
-    if adds:
-        new = add_rounded(builder, old, new)
-    value = builder.apply(Op.WHERE, is_chosen, new, old)
-    builder.store(result, builder.point, value)
-    scope.add_nest(builder, node.name)
-    return result
-
-
-def add_rounded(builder: NestBuilder, left: str, right: str) -> str:
-    """Return a sum; half types are added as ``f32`` and rounded."""
-    dtype = builder.dtype(left)
-    wide = DType.F32 if dtype in (DType.F16, DType.BF16) else dtype
-    total = builder.apply(Op.ADD, builder.cast(left, wide), builder.cast(right, wide))
-    return builder.cast(total, dtype)
 
 
 @rule(aten.put.default)
