@@ -14,7 +14,7 @@ from tests.lowering.eager_operators import (
     same,
 )
 from tests.lowering.triton_kernels import run
-from tests.lowering.triton_nests import I0, apply, load, nest, store
+from tests.lowering.triton_nests import I0, apply, constant, load, nest, store
 from wrapperir.ir import DType
 from wrapperir.lowering.loops import Step
 from wrapperir.lowering.scalar_op import ScalarOp, operand_count, result_dtype
@@ -98,6 +98,20 @@ def test_a_cast_gives_eagers_result() -> None:
         for target in dtypes:
             got = buffers[f"out_{target.value}"]
             assert same(got, given.to(got.dtype), 0.0), (source, target)
+
+
+@pytest.mark.parametrize("dtype", [DType.U8, DType.I8, DType.U16, DType.I64])
+def test_a_whole_constant_wraps(dtype: DType) -> None:
+    kind = getattr(torch, dtype.torch_name)
+    out = torch.zeros(3, 4, dtype=kind)
+    body: list[Step] = []
+    numbers = (-2, 255, (1 << 63) - 1)
+    for n, number in enumerate(numbers):
+        body.append(constant(f"v{n}", number, dtype))
+        body.append(store("out0", f"v{n}", n, I0))
+    run(nest("constants", (4,), *body), {"out0": out})
+    wanted = torch.tensor(numbers).to(kind)
+    assert torch.equal(out, wanted[:, None].expand(3, 4))
 
 
 def test_bits_are_kept() -> None:

@@ -39,11 +39,14 @@ BITS: Mapping[DType, DType] = {
 
 
 def number_text(value: float, dtype: DType) -> str:
-    """Return a number as Python's text of a value of ``dtype``."""
+    """Return a number as Python's text of a value of ``dtype``; whole numbers wrap."""
     if dtype is DType.BOOL:
         return str(bool(value))
     if not dtype.is_float:
-        return str(int(value))
+        bits = 8 * dtype.itemsize
+        wrapped = int(value) & ((1 << bits) - 1)
+        is_negative = dtype in SIGNED and wrapped >> bits - 1
+        return str(wrapped - (1 << bits) if is_negative else wrapped)
     value = float(value)
     if math.isnan(value):
         return 'float("nan")'
