@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.utils import _pytree as pytree
 
 from wrapperir.emit import compile_program
@@ -38,9 +39,10 @@ def compiled(
         kept.append(lowering)
         lowered = lowering.lowered
         assert verify(lowered.program) == ()
-        loaded = compile_program(
-            lowered.program, emitter=emitter, constants=lowered.constants
-        )
+        with unset_fake_temporarily():
+            loaded = compile_program(
+                lowered.program, emitter=emitter, constants=lowered.constants
+            )
         return boxed(loaded)
 
     backend: Any = aot_autograd(

@@ -22,3 +22,20 @@ def test_inputs_that_are_written() -> None:
         return x * y
 
     check(function, torch.randn(3, 4), torch.randn(3, 4))
+
+
+def test_sizes_that_a_call_defines() -> None:
+    def function(x: torch.Tensor, at: torch.Tensor) -> list[torch.Tensor]:
+        return [part + 1 for part in torch.tensor_split(x, at)]
+
+    with torch._dynamo.config.patch(
+        capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True
+    ):
+        check(function, torch.randn(6, 3), torch.tensor([1, 2, 4]), calls=None)
+
+
+def test_constants() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.where(x > 0, x, torch.tensor(2.5)) + torch.tensor([1.0, 2.0, 3.0])
+
+    check(function, torch.randn(4, 3))

@@ -62,8 +62,22 @@ def lower_operator(scope: GraphScope, node: torch.fx.Node, operator: OpOverload)
         )
     elif isinstance(node.meta.get("val"), SCALARS) and _is_known(scope, node.meta["val"]):
         scope.values[node] = scope.lower_scalar(node.meta["val"])
-    elif not (may_share(operator) and _lower_views(scope, node, operator)):
+    elif not (
+        may_share(operator)
+        and _has_known_layouts(scope, node)
+        and _lower_views(scope, node, operator)
+    ):
         _lower_call(scope, node, operator)
+
+
+def _has_known_layouts(scope: GraphScope, node: torch.fx.Node) -> bool:
+    """Say whether the program has all sizes of a node's results before the call."""
+    facts = [
+        expr
+        for leaf in pytree.tree_leaves(node.meta.get("val"))
+        for _, expr in value_facts("", leaf)
+    ]
+    return all(map(scope.are_defined, facts))
 
 
 def _is_known(scope: GraphScope, value: Any) -> bool:

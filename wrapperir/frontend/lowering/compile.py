@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch import partitioners
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from wrapperir.frontend import Lowered
 from wrapperir.frontend.lowering.decompositions import table
@@ -38,7 +39,8 @@ def compile_graph(
     def compiler(*, backward: bool) -> Callable[..., Any]:
         def compile_traced(module: torch.fx.GraphModule, _: Sequence[Any]) -> Any:
             lowering = lower_to_program(module, rounding)
-            return boxed(compile(lowering.lowered, backward))
+            with unset_fake_temporarily():  # constants are real tensors
+                return boxed(compile(lowering.lowered, backward))
 
         return compile_traced
 

@@ -8,7 +8,7 @@ import torch
 from attrs import frozen
 from torch._ops import OpOverload
 
-from wrapperir.frontend.aten.values import SCALARS, is_symbolic
+from wrapperir.frontend.aten.values import SCALARS
 from wrapperir.frontend.lowering.decompositions import decomposed, is_called
 from wrapperir.frontend.lowering.operators import RULES
 from wrapperir.frontend.lowering.rules import NotLoweredError
@@ -94,7 +94,10 @@ def lower_node(scope: LoopScope, node: torch.fx.Node, *, is_part: bool = False) 
         scope.values[node] = several[position]
         return
     example = node.meta.get("val")
-    if isinstance(example, SCALARS) and not _defines_symbol(scope, node):
+    if not scope.known_symbols.issuperset(symbols_of(example)):
+        scope.values[node] = scope.call(node)
+        return
+    if isinstance(example, SCALARS):
         scope.values[node] = scope.expr(example)
         return
     found = RULES.get(target)
@@ -121,12 +124,6 @@ def _undo(scope: LoopScope, items: int, buffers: set[str]) -> None:
     del scope.items[items:]
     for name in scope.buffers.keys() - buffers:
         del scope.buffers[name]
-
-
-def _defines_symbol(scope: LoopScope, node: torch.fx.Node) -> bool:
-    return is_symbolic(node.meta["val"]) and "Tensor" in str(
-        getattr(getattr(node.target, "_schema", None), "arguments", "")
-    )
 
 
 def lower_decomposed(scope: LoopScope, node: torch.fx.Node) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from attrs import evolve, frozen
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.utils import _pytree as pytree
 
 from wrapperir import ir as wir
@@ -16,6 +17,7 @@ from wrapperir.frontend.aten.graph import (
     lower_nodes,
 )
 from wrapperir.frontend.aten.scope import GraphScope, Shared
+from wrapperir.frontend.aten.values import is_symbolic
 from wrapperir.frontend.lowering.graph import lower_graph
 from wrapperir.frontend.lowering.program import ProgramBuilder, output_values
 from wrapperir.lowering.kernel import SizeSymbol
@@ -69,7 +71,10 @@ def lower_to_program(
         name = add_constant(scope, constant.key, node.name, constant.tensor)
         scope.values[node] = wir.BufferRef(name)
     lower_given(scope, [node for node in given if node not in constants])
-    lower_nodes(scope, attributes)
+    with unset_fake_temporarily():
+        lower_nodes(scope, attributes)
+    for node in attributes:
+        node.meta.setdefault("val", scope.held(node))
     symbols = size_symbols(ranges)
     lowered = lower_graph(graph, symbols)
     options = SchedulingOptions(
@@ -111,11 +116,11 @@ def value_ranges(graph: torch.fx.Graph) -> Mapping[Any, Any]:
     for node in graph.nodes:
         leaves = pytree.tree_leaves(node.meta.get("val"))
         for leaf in leaves:
-            sizes = (
-                [*leaf.shape, *leaf.stride()] if isinstance(leaf, torch.Tensor) else [leaf]
-            )
+            sizes: list[Any] = [leaf]
+            if isinstance(leaf, torch.Tensor):
+                sizes = [*leaf.shape, *leaf.stride()]
             for size in sizes:
-                if isinstance(size, torch.SymInt):
+                if is_symbolic(size):
                     found: Mapping[Any, Any] = size.node.shape_env.var_to_range
                     return found
     return {}

@@ -264,13 +264,8 @@ class LoopScope:
                 return None
             if not isinstance(example, torch.Tensor):
                 return self.expr(example)
-            type = TensorType(
-                dtype=lower_dtype(example.dtype),
-                size=tuple(map(lower_extent, example.shape)),
-                stride=tuple(map(lower_extent, example.stride())),
-                offset=0,
-                device=lower_device(example.device),
-            )
+            type = lower_type(example)
+            assert isinstance(type, TensorType)
             suffix = (
                 f"_{len(results)}" if isinstance(node.meta["val"], list | tuple) else ""
             )
