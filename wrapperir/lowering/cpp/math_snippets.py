@@ -119,7 +119,7 @@ inline f32 wave(u32 number, f32 a) {  // sin(a + number * pi / 2), Cephes
 }""",
 }
 
-_FUNCTIONS = {
+FUNCTIONS: Mapping[str, str] = {
     "exp": """
 inline f32 exp(f32 a) {
   exp_parts p = split_exp(a);
@@ -223,9 +223,10 @@ inline f32 erf(f32 a) {
   return choose(size > 0.927734375f, __builtin_copysignf(r, a), p);
 }""",
 }
+"""Source by the function's name, without that of ``f64``."""
 
 MATH: Mapping[str, str] = {
     **_PARTS,
-    **{name: text + _LIBM.format(name=name) for name, text in _FUNCTIONS.items()},
+    **{name: text + _LIBM.format(name=name) for name, text in FUNCTIONS.items()},
 }
 """Source by name; a part that uses another names it, or a function of it."""

@@ -30,15 +30,15 @@ from wrapperir.lowering.renderer import KernelBuffer, LoopKernel, Renderer
 
 # Numbers wrap, zeros keep their sign, and functions set no errno.  Loops that the compiler
 # can vectorise are, with the widest registers.
-_HEAD = """\
+HEAD = """\
 #pragma GCC push_options
 #pragma GCC optimize("wrapv", "signed-zeros", "no-math-errno", "tree-loop-vectorize")
 #pragma GCC target("prefer-vector-width=512")
 namespace loops {"""
-_TAIL = """\
+TAIL = """\
 }  // namespace loops
-#pragma GCC pop_options
-using loops::%s;"""
+#pragma GCC pop_options"""
+_USING = "using loops::{};"
 
 
 class CppRenderer(Renderer):
@@ -73,7 +73,9 @@ class CppRenderer(Renderer):
         with writer.source.block(head):
             write_nest(writer, kernel.nest, LaneAnalysis(kernel.nest, types).choose())
         text = "\n".join(writer.source.lines)
-        source = "\n".join((_HEAD, *needed_snippets(text), text, _TAIL % kernel.name, ""))
+        source = "\n".join(
+            (HEAD, *needed_snippets(text), text, TAIL, _USING.format(kernel.name), "")
+        )
         return KernelDefinitionLine(
             name=kernel.name,
             language=Language.CPP,
