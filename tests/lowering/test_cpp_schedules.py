@@ -76,7 +76,7 @@ def _inputs(graph: LoopGraph) -> dict[str, torch.Tensor]:
     return found
 
 
-@settings(suppress_health_check=[*HealthCheck], max_examples=12, deadline=None)
+@settings(suppress_health_check=[*HealthCheck], max_examples=8, deadline=None)
 @given(loop_graphs(), st.booleans(), st.booleans())
 def test_kernels_of_graphs_compute_them(
     graph: LoopGraph, has_small_lanes: bool, fuses: bool
