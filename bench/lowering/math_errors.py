@@ -68,7 +68,7 @@ def measure(step: int) -> list[MathError]:
     found: list[MathError] = []
     for name in FUNCTIONS:
         worst, at, wrong = ctypes.c_double(), ctypes.c_float(), ctypes.c_int64()
-        references = map(ctypes.byref, (worst, at, wrong))
+        references = ctypes.byref(worst), ctypes.byref(at), ctypes.byref(wrong)
         library[f"check_{name}"](ctypes.c_uint32(step), *references)
         found.append(MathError(name, worst.value, at.value, wrong.value))
     return found
