@@ -97,7 +97,11 @@ def _batch_norm_inference(scope: LoopScope, node: torch.fx.Node) -> Value:
     tensor = scope.tensor(given["input"])
     norm = _channels(tensor)
     examples = node.meta["val"]
-    if examples[1].numel() != 0:
+    # On the CPU the statistics that are returned have no elements, and rarely a use.
+    is_only_result = all(
+        user.target is operator.getitem and user.args[1] == 0 for user in node.users
+    )
+    if examples[1].numel() != 0 and not is_only_result:
         raise NotLoweredError("batch norm that returns the statistics that it is given")
     result = scope.allocate(node.name, examples[0])
     builder = NestBuilder(tensor.size)
@@ -110,11 +114,7 @@ def _batch_norm_inference(scope: LoopScope, node: torch.fx.Node) -> Value:
     value = tensors.normal(builder, point, mean, scale)
     builder.store(result, point, tensors.biased(builder, value, point))
     scope.add_nest(builder, node.name)
-    # On the CPU the statistics that are returned have no elements, and rarely a use.
-    unused = {user.target for user in node.users} == {operator.getitem} and all(
-        user.args[1] == 0 for user in node.users
-    )
-    if unused:
+    if is_only_result:
         return result, None, None
     return result, *(_empty(scope, node, example) for example in examples[1:])
 

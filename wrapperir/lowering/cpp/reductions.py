@@ -69,8 +69,9 @@ class Accumulator:
                 start = most if self.op is ReduceOp.MIN else least
                 return (Variable(kind, name, start),)
             case ReduceOp.ANY | ReduceOp.ALL:
-                start = "true" if self.op is ReduceOp.ALL else "false"
-                return (Variable("bool", name, start),)
+                # Lanes of bool, a byte each, would be widened for each comparison.
+                start = "1" if self.op is ReduceOp.ALL else "0"
+                return (Variable("i32", name, start),)
             case ReduceOp.ARGMIN | ReduceOp.ARGMAX:
                 start = most if self.op is ReduceOp.ARGMIN else least
                 return Variable(kind, name, start), Variable("i64", f"{name}_at", first)
