@@ -3,12 +3,15 @@
 The first process finds no caches; the later ones find those that it left.  Seconds are from
 ``torch.compile``, which imports the backend, to the end of the first call.  The phases are
 PyTorch's own (``torch._dynamo.utils.compilation_time_metrics``); one includes another.
+Processor time is that of the process and the compilers that it started; unlike seconds, it
+hardly depends on what else the machine does.
 
     python -m bench.compile.warm_start [CONTENDER ...]
 """
 
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -40,9 +43,10 @@ PHASES = {
 
 @frozen
 class Figures:
-    """Seconds of one process: of all, and of each phase that it went through."""
+    """Seconds of one process: of all, of processors, and of each phase it went through."""
 
     total: float
+    processors: float
     phases: Mapping[str, float]
 
 
@@ -60,17 +64,25 @@ def compile_model(contender: str) -> None:
     tokens = torch.randint(0, 1000, (2, 64))
     with torch.no_grad():
         expected = model(tokens).last_hidden_state
-        begun = time.perf_counter()
+        begun, before = time.perf_counter(), processor_seconds()
         compiled: Any = torch.compile(model, **OPTIONS[contender])
         actual = compiled(tokens).last_hidden_state
         total = time.perf_counter() - begun
+        processors = processor_seconds() - before
     torch.testing.assert_close(actual, expected, rtol=1e-3, atol=1e-4)
     phases = {
         name: sum(compilation_time_metrics[metric])
         for name, metric in PHASES.items()
         if metric in compilation_time_metrics
     }
-    print(json.dumps({"total": total, "phases": phases}))
+    print(json.dumps({"total": total, "processors": processors, "phases": phases}))
+
+
+def processor_seconds() -> float:
+    """Return the processor time of this process and of its children that have ended."""
+    who = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
+    used = [resource.getrusage(each) for each in who]
+    return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def figures_of(contender: str, caches: str) -> Figures:
@@ -113,10 +125,11 @@ def main(contenders: list[str]) -> None:
             goal = GOAL if kind == "warm" else COLD_GOALS.get(name, 1.0)
             ratio = ""
             if name != "inductor" and "inductor" in figures:
-                times = found.total / figures["inductor"].total
-                ratio = f"  {times:.2f} of Inductor's (goal {goal})"
+                share = found.total / figures["inductor"].total
+                ratio = f"  {share:.2f} of Inductor's (goal {goal})"
             phases = ", ".join(f"{p} {s:.2f}" for p, s in found.phases.items())
-            print(f"{kind} {name:9} {found.total:6.2f} s ({phases}){ratio}")
+            times = f"{found.total:6.2f} s, {found.processors:6.2f} s of processors"
+            print(f"{kind} {name:9} {times} ({phases}){ratio}")
     spread = {
         name: statistics.pstdev(each.total for each in found)
         for name, found in later.items()

@@ -10,8 +10,8 @@ import torch
 
 from wrapperir.caching import build_cache, digest_of, user_cache
 from wrapperir.diagnostics import DiagnosticError
-from wrapperir.emit import Artifact, Emitter
-from wrapperir.emit.artifact import artifact_digest, read_artifact, store_artifact
+from wrapperir.emit import Artifact, Emitter, artifact_digest, read_artifact
+from wrapperir.emit.artifact import store_artifact
 from wrapperir.emit.compilation_key import compilation_key
 from wrapperir.kernels import Target, find_compiler
 from wrapperir.kernels.cpp_build import kernel_compiler, kernel_digest

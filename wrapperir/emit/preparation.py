@@ -25,9 +25,9 @@ def prepare(emitter: Emitter, devices: frozenset[str], *, is_new: bool) -> None:
         with suppress(Exception):  # loading a program raises it again, if it needs that
             run_side_by_side(emitter.preparations(devices, is_new=is_new))
             if not is_new:
-                from wrapperir.planning.cores import load_cores
+                from wrapperir.planning.cores import load_core
 
-                load_cores()  # the passes' own
+                load_core("first_fit_core.cpp")  # with which all memory is planned
 
     _in_background(begin)
 

@@ -149,12 +149,6 @@ def load_core(name: str) -> ctypes.CDLL | NoCore:
     return build_core(source, cache)
 
 
-def load_cores() -> None:
-    """Build the cores that are not built yet."""
-    for name in ("first_fit", "tree_search"):
-        load_core(f"{name}_core.cpp")
-
-
 def build_core(source: bytes, cache: PrivateCache) -> ctypes.CDLL | NoCore:
     """Return the library built from ``source``, kept in ``cache``.
 
