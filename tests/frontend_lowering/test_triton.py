@@ -57,3 +57,20 @@ def test_whole_numbers_and_casts() -> None:
 def test_halves_are_computed_in_f32() -> None:
     x, y = torch.randn(2, 40).bfloat16()
     _check(lambda x, y: (torch.maximum(x, y).neg(), x.abs() > y), x, y)
+
+
+def test_reductions_scans_and_losses() -> None:
+    x, target = torch.randn(4, 6), torch.arange(4)
+
+    def function(x: torch.Tensor, target: torch.Tensor) -> list[torch.Tensor]:
+        return [
+            x.softmax(0),
+            *x.max(1),
+            x.var(1),
+            x.cumsum(0),
+            (x > 0).any(),
+            torch.nn.functional.layer_norm(x, (6,)),
+            torch.nn.functional.cross_entropy(x, target),
+        ]
+
+    _check(function, x, target)
