@@ -1,8 +1,10 @@
 """Views through the lowering, beside eager."""
 
+import pytest
 import torch
 
 from tests.frontend_lowering.lowered import check
+from wrapperir.lowering.cpp.renderer import CppRenderer
 
 
 def test_broadcasting_and_strides() -> None:
@@ -39,3 +41,10 @@ def test_constants() -> None:
         return torch.where(x > 0, x, torch.tensor(2.5)) + torch.tensor([1.0, 2.0, 3.0])
 
     check(function, torch.randn(4, 3))
+
+
+def test_operators_that_no_renderer_writes_are_called(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(CppRenderer, "refusal", lambda self, nest: "not written")
+    check(lambda x: (x + 1).sin(), torch.randn(4), calls=2)

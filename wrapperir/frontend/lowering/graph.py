@@ -15,7 +15,8 @@ from wrapperir.frontend.lowering.rules import NotLoweredError
 from wrapperir.frontend.lowering.scope import LoopScope, symbols_of
 from wrapperir.frontend.lowering.values import TensorValue
 from wrapperir.lowering.kernel import SizeSymbols
-from wrapperir.lowering.loops import LoopGraph
+from wrapperir.lowering.loops import LoopGraph, Nest
+from wrapperir.plugin import plugin_manager
 
 
 @frozen(kw_only=True)
@@ -106,6 +107,7 @@ def lower_node(scope: LoopScope, node: torch.fx.Node, *, is_part: bool = False) 
         if found is None:
             raise NotLoweredError("no rule")
         scope.values[node] = found(scope, node)
+        check_renderers(scope, items)
         return
     except NotLoweredError:
         _undo(scope, items, buffers)
@@ -117,6 +119,20 @@ def lower_node(scope: LoopScope, node: torch.fx.Node, *, is_part: bool = False) 
     if is_part and not is_called(target):
         raise NotLoweredError(f"{target} has to be called")
     scope.values[node] = scope.call(node)
+
+
+def check_renderers(scope: LoopScope, first: int) -> None:
+    """Raise unless each nest from the ``first`` item on has a renderer for its device.
+
+    Raises:
+        NotLoweredError: every renderer refuses a nest, or there is none.
+    """
+    for item in scope.items[first:]:
+        if isinstance(item, Nest):
+            kind = scope.device_of(item).kind
+            renderers = plugin_manager().renderers(kind)
+            if all(renderer.refusal(item) is not None for renderer in renderers):
+                raise NotLoweredError(f"no renderer writes it for {kind}")
 
 
 def _undo(scope: LoopScope, items: int, buffers: set[str]) -> None:

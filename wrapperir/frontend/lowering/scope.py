@@ -23,6 +23,8 @@ from wrapperir.frontend.lowering.rules import NotLoweredError
 from wrapperir.frontend.lowering.values import TensorValue, Value, dimension, dimensions
 from wrapperir.frontend.provenance import node_provenance
 from wrapperir.ir import (
+    CPU,
+    Device,
     DType,
     Expr,
     Provenance,
@@ -34,7 +36,8 @@ from wrapperir.ir import (
 )
 from wrapperir.lowering.indexing import IndexRanges
 from wrapperir.lowering.kernel import SizeSymbols, symbol_intervals
-from wrapperir.lowering.loops import BufferView, ExternCall, Item
+from wrapperir.lowering.loops import BufferView, ExternCall, Item, Nest, Store
+from wrapperir.lowering.substitution import instructions
 from wrapperir.symbolic import lower_sympy
 
 
@@ -146,6 +149,11 @@ class LoopScope:
         return TensorValue(
             buffer=name, dtype=type.dtype, size=type.size, index=dimensions(count)
         )
+
+    def device_of(self, nest: Nest) -> Device:
+        """Return the device that a nest runs on: that of the buffers it writes."""
+        written = (x.buffer for x in instructions(nest.body) if isinstance(x, Store))
+        return next((self.buffers[name].device for name in written), CPU)
 
     def element_type(self, dtype: torch.dtype) -> DType:
         """Return the dtype.
