@@ -10,7 +10,7 @@ from torch.utils import _pytree as pytree
 
 from wrapperir.emit import compile_program
 from wrapperir.frontend.lowering.decompositions import table
-from wrapperir.frontend.lowering.lower import Lowering, lower_to_program
+from wrapperir.frontend.lowering.lower import LoweringStages, lower_to_program
 from wrapperir.ir import ExternKernelLine
 from wrapperir.verify import verify
 
@@ -27,7 +27,7 @@ def boxed(function: Callable[[list[Any]], Any]) -> Any:
 
 def compiled(
     function: Callable[..., Any],
-    kept: list[Lowering],
+    kept: list[LoweringStages],
     *,
     emitter: str = "python",
     dynamic: bool | None = None,
@@ -60,12 +60,12 @@ def check(
     dynamic: bool | None = None,
     rtol: float | None = None,
     atol: float | None = None,
-) -> list[Lowering]:
+) -> list[LoweringStages]:
     """Compare a function through the lowering with eager; return the stages.
 
     ``calls`` is the number of operators that are called, or ``None`` for any number.
     """
-    kept: list[Lowering] = []
+    kept: list[LoweringStages] = []
     given = pytree.tree_map(copied, inputs)
     expected = function(*inputs)
     found = compiled(function, kept, dynamic=dynamic)(*given)
@@ -101,7 +101,7 @@ def copied(value: Any) -> Any:
     return copy.requires_grad_(value.requires_grad)
 
 
-def called(lowering: Lowering) -> int:
+def called(lowering: LoweringStages) -> int:
     """Return the number of operator calls in a program."""
     lines = lowering.lowered.program.lines
     return sum(isinstance(line, ExternKernelLine) for line in lines)

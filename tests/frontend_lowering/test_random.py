@@ -3,7 +3,7 @@
 import torch
 
 from tests.frontend_lowering.lowered import called, compare, compiled
-from wrapperir.frontend.lowering.lower import Lowering
+from wrapperir.frontend.lowering.lower import LoweringStages
 
 Results = tuple[torch.Tensor, ...]
 
@@ -25,7 +25,7 @@ def _drawn(x: torch.Tensor) -> Results:
 
 
 def test_numbers_are_those_of_eager() -> None:
-    kept: list[Lowering] = []
+    kept: list[LoweringStages] = []
     x = torch.randn(4, 5)
     run = compiled(_drawn, kept)
     torch.manual_seed(3)  # pyright: ignore[reportUnknownMemberType]

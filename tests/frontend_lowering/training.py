@@ -7,7 +7,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from tests.frontend_lowering.lowered import called, compare, compiled, copied
-from wrapperir.frontend.lowering.lower import Lowering
+from wrapperir.frontend.lowering.lower import LoweringStages
 
 
 def check_training(
@@ -17,12 +17,12 @@ def check_training(
     dynamic: bool | None = None,
     rtol: float | None = None,
     atol: float | None = None,
-) -> list[Lowering]:
+) -> list[LoweringStages]:
     """Compare the results and gradients of a function with eager; return the stages.
 
     Inputs of real numbers get gradients.  ``calls`` is as in ``check``.
     """
-    kept: list[Lowering] = []
+    kept: list[LoweringStages] = []
     expected = _run(function, inputs)
     found = _run(compiled(function, kept, dynamic=dynamic), inputs)
     compare(found, expected, rtol, atol)

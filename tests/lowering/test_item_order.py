@@ -4,7 +4,7 @@ from hypothesis import given
 
 from tests.lowering.loop_graphs import loop_graphs
 from wrapperir.ir import DType, TensorType, tensor
-from wrapperir.lowering.costs import Sizes
+from wrapperir.lowering.costs import TypicalSizes
 from wrapperir.lowering.item_graph import ItemGraph, Node
 from wrapperir.lowering.item_order import lowest_peak_order
 from wrapperir.lowering.kernel import KernelLaunch
@@ -31,7 +31,7 @@ def _order(nodes: list[Node], kept: str) -> list[int]:
         for node in nodes
         for name in (*node.reads, *node.writes)
     }
-    found = lowest_peak_order(ItemGraph(nodes), buffers, {*kept}, Sizes({}))
+    found = lowest_peak_order(ItemGraph(nodes), buffers, {*kept}, TypicalSizes({}))
     return [node.number for node in found]
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from attrs import field, frozen
 
 from wrapperir.ir import Expr, TensorType, symbols_in
-from wrapperir.lowering.costs import Sizes
+from wrapperir.lowering.costs import TypicalSizes
 from wrapperir.lowering.indexing import IndexRanges, is_whole
 from wrapperir.lowering.kernel import SizeSymbols, symbol_intervals
 from wrapperir.lowering.loops import IndexValue, Load, Nest, Store
@@ -35,7 +35,7 @@ def nest_ranges(nest: Nest, symbols: SizeSymbols) -> IndexRanges:
 
 
 def linear_terms_of(
-    nest: Nest, buffers: Mapping[str, TensorType], ranges: IndexRanges, sizes: Sizes
+    nest: Nest, buffers: Mapping[str, TensorType], ranges: IndexRanges, sizes: TypicalSizes
 ) -> list[LinearAccess]:
     """Return the index expressions of a nest whose accesses are linear, each once."""
     axes = {axis.name: axis for axis in all_axes(nest.axes, nest.body)}
@@ -72,7 +72,7 @@ def _bytes(
     touched: int,
     written: bool,
     buffers: Mapping[str, TensorType],
-    sizes: Sizes,
+    sizes: TypicalSizes,
 ) -> int:
     if not buffer:
         return 0

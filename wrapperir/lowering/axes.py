@@ -25,7 +25,7 @@ from attrs import evolve
 
 from wrapperir.ir import Expr, Symbol, TensorType, floordiv, mod, mul
 from wrapperir.lowering.accesses import LinearAccess, linear_terms_of, nest_ranges
-from wrapperir.lowering.costs import Sizes
+from wrapperir.lowering.costs import TypicalSizes
 from wrapperir.lowering.indexing import IndexRanges
 from wrapperir.lowering.kernel import SizeSymbols, symbol_intervals
 from wrapperir.lowering.loops import Axis, InnerLoop, Nest, Reduce, Scan, Step
@@ -45,7 +45,7 @@ def arrange_axes(
     nest: Nest, buffers: Mapping[str, TensorType], symbols: SizeSymbols
 ) -> tuple[Nest, Tiling]:
     """Return a nest, whose accesses are linear, with its axes arranged, and its tiling."""
-    sizes = Sizes(symbols)
+    sizes = TypicalSizes(symbols)
     nest = _ordered(nest, buffers, symbols, sizes)
     nest = _merged(nest, buffers, symbols, sizes)
     accesses = linear_terms_of(nest, buffers, nest_ranges(nest, symbols), sizes)
@@ -77,7 +77,7 @@ def _ordered(
     nest: Nest,
     buffers: Mapping[str, TensorType],
     symbols: SizeSymbols,
-    sizes: Sizes,
+    sizes: TypicalSizes,
 ) -> Nest:
     """Return a nest with its axes in the order of most accesses' strides."""
     inner = _inner_axes(nest)
@@ -123,7 +123,7 @@ def _merged(
     nest: Nest,
     buffers: Mapping[str, TensorType],
     symbols: SizeSymbols,
-    sizes: Sizes,
+    sizes: TypicalSizes,
 ) -> Nest:
     """Return a nest with neighbouring axes merged where all index expressions allow."""
     inner = _inner_axes(nest)
@@ -212,7 +212,7 @@ class _Merging:
 
 
 def _tiled(
-    nest: Nest, accesses: Sequence[LinearAccess], sizes: Sizes
+    nest: Nest, accesses: Sequence[LinearAccess], sizes: TypicalSizes
 ) -> tuple[Nest, tuple[tuple[str, ...], ...]]:
     """Return a nest whose axes end in those that accesses are contiguous along, and blocks.
 

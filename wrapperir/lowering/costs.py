@@ -75,7 +75,7 @@ def device_costs(kind: str) -> DeviceCosts:
 
 
 @define
-class Sizes:
+class TypicalSizes:
     """Typical values of extents and bytes; symbols take their hints."""
 
     symbols: SizeSymbols
@@ -123,7 +123,7 @@ def operation_cost(code: Iterable[Instruction], costs: DeviceCosts) -> float:
 
 
 def total_bytes(
-    names: Iterable[str], buffers: Mapping[str, TensorType], sizes: Sizes
+    names: Iterable[str], buffers: Mapping[str, TensorType], sizes: TypicalSizes
 ) -> int:
     """Return the bytes of buffers together."""
     return sum(sizes.bytes(buffers[name]) for name in names)

@@ -15,7 +15,7 @@ class DecisionKind(StrEnum):
 
 
 @frozen(kw_only=True)
-class Decision:
+class FusionDecision:
     """A decision about two items that share memory.
 
     ``bytes`` is the memory traffic that putting them into one kernel saves, or would
@@ -29,7 +29,7 @@ class Decision:
     reason: str = ""
 
 
-def format_decisions(decisions: Iterable[Decision]) -> str:
+def format_decisions(decisions: Iterable[FusionDecision]) -> str:
     """Return a line for each decision."""
     lines: list[str] = []
     for decision in decisions:

@@ -13,8 +13,8 @@ from attrs import define, field
 
 from wrapperir.ir import TensorType
 from wrapperir.lowering.combine import combine
-from wrapperir.lowering.costs import Sizes
-from wrapperir.lowering.explain import Decision, DecisionKind
+from wrapperir.lowering.costs import TypicalSizes
+from wrapperir.lowering.explain import DecisionKind, FusionDecision
 from wrapperir.lowering.flat_nest import FlatNest
 from wrapperir.lowering.item_graph import ItemGraph, Node
 from wrapperir.lowering.kernel import SizeSymbols
@@ -34,11 +34,11 @@ class Fusion:
     buffers: Mapping[str, TensorType]
     kept: Set[str]
     symbols: SizeSymbols
-    decisions: dict[tuple[int, int], Decision] = field(
-        factory=dict[tuple[int, int], Decision]
+    decisions: dict[tuple[int, int], FusionDecision] = field(
+        factory=dict[tuple[int, int], FusionDecision]
     )
     names: dict[int, tuple[str, ...]] = field(factory=dict[int, tuple[str, ...]])
-    _sizes: Sizes = field(init=False)
+    _sizes: TypicalSizes = field(init=False)
     _profit: Profit = field(init=False)
     _shared: dict[int, dict[int, int]] = field(
         init=False, factory=dict[int, dict[int, int]]
@@ -49,10 +49,10 @@ class Fusion:
 
     def __attrs_post_init__(self) -> None:
         """Take typical sizes for symbolic ones."""
-        self._sizes = Sizes(self.symbols)
+        self._sizes = TypicalSizes(self.symbols)
         self._profit = Profit(self.graph, self.buffers, self.kept, self._sizes)
 
-    def final_decisions(self) -> tuple[Decision, ...]:
+    def final_decisions(self) -> tuple[FusionDecision, ...]:
         """Return the fusions, and why the items that are left are apart."""
         nodes = self.graph.nodes
         return tuple(
@@ -129,7 +129,7 @@ class Fusion:
                 first.flat, second.flat, self.buffers, self.symbols
             )
         names = self.names[first.number], self.names[second.number]
-        decision = Decision(
+        decision = FusionDecision(
             kind=DecisionKind.KEEP if isinstance(combined, str) else DecisionKind.FUSE,
             first=names[0],
             second=names[1],

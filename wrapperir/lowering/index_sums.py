@@ -1,9 +1,12 @@
 """Sums of products of names: the canonical form of index expressions."""
 
 import math
+from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
-from wrapperir.ir import Expr, ExprOp, Operation, Symbol, mul, sub
+from attrs import frozen
+
+from wrapperir.ir import Expr, ExprOp, Operation, Symbol, mul, sub, symbols_in
 
 Atom: TypeAlias = str | Operation
 """A name, or an operation that is neither a sum nor a product."""
@@ -155,3 +158,38 @@ def _product(monomial: Monomial, coefficient: int) -> Expr:
     for atom in monomial:
         result = mul(result, Symbol(atom) if isinstance(atom, str) else atom)
     return mul(result, coefficient)
+
+
+@frozen
+class LinearTerms:
+    """An expression as ``Σ coefficient · axis + rest``.
+
+    ``coefficients`` has the axes that occur only so; ``rest`` has what is left, with the
+    axes that occur in another way.
+    """
+
+    coefficients: Mapping[str, Expr]
+    rest: Expr
+
+
+def linear_terms(total: Sum, axes: Iterable[str]) -> LinearTerms:
+    """Return the coefficients of axes in a sum, and the rest."""
+    names = set(axes)
+    coefficients: dict[str, Sum] = {}
+    rest: Sum = {}
+    for monomial, coefficient in total.items():
+        used = [atom for atom in monomial if isinstance(atom, str) and atom in names]
+        if len(used) == 1 and all(
+            isinstance(atom, str) or names.isdisjoint(symbols_in(atom)) for atom in monomial
+        ):
+            found = coefficients.setdefault(used[0], {})
+            found[without(monomial, used[0])] = coefficient
+        else:
+            rest[monomial] = coefficient
+    left = expr_of(rest)
+    for axis in {*symbols_in(left)} & coefficients.keys():
+        found = coefficients.pop(axis)
+        rest = add_sums(rest, multiply_sums(found, {(axis,): 1}))
+    return LinearTerms(
+        {axis: expr_of(found) for axis, found in coefficients.items()}, expr_of(rest)
+    )

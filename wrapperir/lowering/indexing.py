@@ -16,8 +16,6 @@ one at least.
 
 from collections.abc import Iterable, Mapping
 
-from attrs import frozen
-
 from wrapperir.analysis.arithmetic import (
     UNBOUNDED,
     Bound,
@@ -37,11 +35,13 @@ from wrapperir.ir import (
 )
 from wrapperir.lowering.index_sums import (
     Atom,
+    LinearTerms,
     Sum,
     add_sums,
     common_factors,
     divide_terms,
     expr_of,
+    linear_terms,
     multiply_sums,
     operation_sum,
     scale,
@@ -55,18 +55,6 @@ _REAL = frozenset(
     }
 )
 _DEEPEST = 12
-
-
-@frozen
-class LinearTerms:
-    """An expression as ``Σ coefficient · axis + rest``.
-
-    ``coefficients`` has the axes that occur only so; ``rest`` has what is left, with the
-    axes that occur in another way.
-    """
-
-    coefficients: Mapping[str, Expr]
-    rest: Expr
 
 
 def is_whole(expr: Expr) -> bool:
@@ -384,26 +372,3 @@ class IndexRanges:
                 term = multiply_sums(term, add_sums({(atom,): 1}, {(): low} if low else {}))
             result = add_sums(result, term)
         return all(coefficient >= 0 for coefficient in result.values())
-
-
-def linear_terms(total: Sum, axes: Iterable[str]) -> LinearTerms:
-    """Return the coefficients of axes in a sum, and the rest."""
-    names = set(axes)
-    coefficients: dict[str, Sum] = {}
-    rest: Sum = {}
-    for monomial, coefficient in total.items():
-        used = [atom for atom in monomial if isinstance(atom, str) and atom in names]
-        if len(used) == 1 and all(
-            isinstance(atom, str) or names.isdisjoint(symbols_in(atom)) for atom in monomial
-        ):
-            found = coefficients.setdefault(used[0], {})
-            found[without(monomial, used[0])] = coefficient
-        else:
-            rest[monomial] = coefficient
-    left = expr_of(rest)
-    for axis in {*symbols_in(left)} & coefficients.keys():
-        found = coefficients.pop(axis)
-        rest = add_sums(rest, multiply_sums(found, {(axis,): 1}))
-    return LinearTerms(
-        {axis: expr_of(found) for axis, found in coefficients.items()}, expr_of(rest)
-    )

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping, Set
 from attrs import frozen
 
 from wrapperir.ir import TensorType
-from wrapperir.lowering.costs import Sizes
+from wrapperir.lowering.costs import TypicalSizes
 from wrapperir.lowering.item_graph import ItemGraph, Node
 
 
 def lowest_peak_order(
-    graph: ItemGraph, buffers: Mapping[str, TensorType], kept: Set[str], sizes: Sizes
+    graph: ItemGraph, buffers: Mapping[str, TensorType], kept: Set[str], sizes: TypicalSizes
 ) -> list[Node]:
     """Return the nodes in an order; ``kept`` buffers are live until the end."""
     memory = _Memory.of(graph, buffers, kept, sizes)
@@ -60,7 +60,7 @@ class _Memory:
         graph: ItemGraph,
         buffers: Mapping[str, TensorType],
         kept: Set[str],
-        sizes: Sizes,
+        sizes: TypicalSizes,
     ) -> "_Memory":
         users: dict[str, set[int]] = {}
         for names in (graph.readers, graph.writers):

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Set
 from attrs import frozen
 
 from wrapperir.ir import TensorType, symbols_in
-from wrapperir.lowering.costs import DeviceCosts, Sizes, device_costs
+from wrapperir.lowering.costs import DeviceCosts, TypicalSizes, device_costs
 from wrapperir.lowering.flat_nest import FlatNest
 from wrapperir.lowering.item_graph import ItemGraph, Node
 from wrapperir.lowering.loops import Load, Store
@@ -25,7 +25,7 @@ class Profit:
     graph: ItemGraph
     buffers: Mapping[str, TensorType]
     kept: Set[str]
-    sizes: Sizes
+    sizes: TypicalSizes
 
     def refusal(self, first: Node, second: Node) -> str | None:
         """Return why two nests are better apart, or ``None``."""
@@ -84,7 +84,9 @@ def device_kind(flat: FlatNest, buffers: Mapping[str, TensorType]) -> str:
     return "cpu"
 
 
-def is_across(flat: FlatNest, buffers: Mapping[str, TensorType], sizes: Sizes) -> bool:
+def is_across(
+    flat: FlatNest, buffers: Mapping[str, TensorType], sizes: TypicalSizes
+) -> bool:
     """Say whether inner loops read most memory across its contiguous dimension."""
     inner = {axis.name for axis in flat.inner}
     votes = 0

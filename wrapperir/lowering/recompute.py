@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Set
 from attrs import define, evolve, field
 
 from wrapperir.ir import TensorType, symbols_in
-from wrapperir.lowering.costs import Sizes, device_costs, operation_cost
-from wrapperir.lowering.explain import Decision, DecisionKind
+from wrapperir.lowering.costs import TypicalSizes, device_costs, operation_cost
+from wrapperir.lowering.explain import DecisionKind, FusionDecision
 from wrapperir.lowering.flat_nest import FlatNest
 from wrapperir.lowering.inline import Producer, inline_producer, load_count, producer_of
 from wrapperir.lowering.item_graph import ItemGraph, Node, accessed_buffers
@@ -28,13 +28,13 @@ class Recomputation:
     kept: Set[str]
     symbols: SizeSymbols
     names: dict[int, tuple[str, ...]]
-    decisions: list[Decision] = field(factory=list[Decision])
-    _sizes: Sizes = field(init=False)
+    decisions: list[FusionDecision] = field(factory=list[FusionDecision])
+    _sizes: TypicalSizes = field(init=False)
     _copies: int = 0
 
     def __attrs_post_init__(self) -> None:
         """Take typical sizes for symbolic ones."""
-        self._sizes = Sizes(self.symbols)
+        self._sizes = TypicalSizes(self.symbols)
 
     def inline_moves(self) -> int:
         """Inline what costs nothing, and lets more be fused; return how many buffers.
@@ -162,7 +162,7 @@ class Recomputation:
         flat = inline_producer(producer, reader.flat, self.symbols, f"c{self._copies}.")
         buffer = producer.store.buffer
         self.decisions.append(
-            Decision(
+            FusionDecision(
                 kind=DecisionKind.KEEP if isinstance(flat, str) else DecisionKind.INLINE,
                 first=self.names[node.number],
                 second=self.names[reader.number],
@@ -206,7 +206,7 @@ def _is_move(flat: FlatNest) -> bool:
     return all(each.op is ScalarOp.CAST for each in flat.code if isinstance(each, Apply))
 
 
-def _reading_points(flat: FlatNest, buffer: str, sizes: Sizes) -> int:
+def _reading_points(flat: FlatNest, buffer: str, sizes: TypicalSizes) -> int:
     """Return how often the elements of a buffer are loaded."""
     total = 0
     inner = {axis.name for axis in flat.inner}

@@ -10,8 +10,8 @@ from attrs import evolve, field, frozen
 from wrapperir.ir import Provenance, TensorType, symbols_in
 from wrapperir.lowering.assembly import assemble
 from wrapperir.lowering.axes import arrange_axes
-from wrapperir.lowering.costs import Sizes
-from wrapperir.lowering.explain import Decision
+from wrapperir.lowering.costs import TypicalSizes
+from wrapperir.lowering.explain import FusionDecision
 from wrapperir.lowering.flat_nest import FlatNest, flatten
 from wrapperir.lowering.fusion import Fusion
 from wrapperir.lowering.item_graph import ItemGraph, Node, accessed_buffers
@@ -57,7 +57,7 @@ class Schedule:
     items: tuple[ScheduleItem, ...]
     buffers: Mapping[str, TensorType]
     outputs: tuple[tuple[str, BufferView], ...]
-    decisions: tuple[Decision, ...] = ()
+    decisions: tuple[FusionDecision, ...] = ()
 
 
 class Rounding(StrEnum):
@@ -108,7 +108,7 @@ def plan_kernels(graph: LoopGraph, options: SchedulingOptions | None = None) -> 
         _remove_redundancy(items, kept, options)
     buffers = dict(graph.buffers)
     scheduled: list[ScheduleItem] = []
-    sizes = Sizes(options.symbols)
+    sizes = TypicalSizes(options.symbols)
     for node in lowest_peak_order(items, graph.buffers, kept, sizes):
         if isinstance(node.item, ExternCall):
             scheduled.append(node.item)

@@ -33,7 +33,7 @@ from wrapperir.ir import (
     contiguous_stride,
     mul,
 )
-from wrapperir.lowering.costs import Sizes
+from wrapperir.lowering.costs import TypicalSizes
 from wrapperir.lowering.flat_nest import FlatNest, is_atomic, rewrite_axes
 from wrapperir.lowering.kernel import SizeSymbols
 from wrapperir.lowering.loops import Axis, Check, Instruction, Load, Reduce, Scan, Store
@@ -172,7 +172,7 @@ def _parts(
     """Return how many parts the outermost inner axis is split into."""
     if not flat.inner:
         return None
-    sizes = Sizes(symbols)
+    sizes = TypicalSizes(symbols)
     points, row = sizes.points(flat.parallel), sizes.points(flat.inner)
     least = rule.least
     if is_across(flat, buffers, sizes):

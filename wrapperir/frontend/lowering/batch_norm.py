@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from wrapperir.frontend.lowering.elementwise import number_operand
 from wrapperir.frontend.lowering.nest_builder import NestBuilder
 from wrapperir.frontend.lowering.normalization import (
     Normalization,
@@ -15,11 +16,10 @@ from wrapperir.frontend.lowering.normalization import (
     write_statistics,
 )
 from wrapperir.frontend.lowering.norms import optional
-from wrapperir.frontend.lowering.pointwise import number_operand
 from wrapperir.frontend.lowering.reduction_space import arguments
 from wrapperir.frontend.lowering.rules import NotLoweredError, rule
 from wrapperir.frontend.lowering.scope import LoopScope
-from wrapperir.frontend.lowering.values import TensorValue, Value
+from wrapperir.frontend.lowering.values import IndexedTensor, NodeValue
 from wrapperir.frontend.lowering.variance import divided
 from wrapperir.ir import Expr
 from wrapperir.lowering.scalar_op import ReduceOp
@@ -28,7 +28,7 @@ from wrapperir.lowering.scalar_op import ScalarOp as Op
 aten: Any = torch.ops.aten
 
 
-def _channels(tensor: TensorValue) -> Normalization:
+def _channels(tensor: IndexedTensor) -> Normalization:
     """Return the norm over all dimensions but the second."""
     if len(tensor.size) < 2:
         raise NotLoweredError("a tensor without channels")
@@ -40,7 +40,7 @@ def _channels(tensor: TensorValue) -> Normalization:
     aten._native_batch_norm_legit_functional.default,
     aten._native_batch_norm_legit.no_stats,
 )
-def _batch_norm(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _batch_norm(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     given = arguments(node)
     if not given["training"]:
         raise NotLoweredError("batch norm that reads running statistics")
@@ -91,7 +91,7 @@ def _moved(builder: NestBuilder, old: str, new: str, factor: Expr) -> str:
 
 
 @rule(aten._native_batch_norm_legit_no_training.default)
-def _batch_norm_inference(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _batch_norm_inference(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     """Lower to one nest of elements: the statistics are given."""
     given = arguments(node)
     tensor = scope.tensor(given["input"])
@@ -119,7 +119,7 @@ def _batch_norm_inference(scope: LoopScope, node: torch.fx.Node) -> Value:
     return result, *(_empty(scope, node, example) for example in examples[1:])
 
 
-def _empty(scope: LoopScope, node: torch.fx.Node, example: torch.Tensor) -> TensorValue:
+def _empty(scope: LoopScope, node: torch.fx.Node, example: torch.Tensor) -> IndexedTensor:
     """Return a tensor of no elements."""
     result = scope.allocate(f"{node.name}_empty", example)
     builder = NestBuilder(result.size)
@@ -151,7 +151,7 @@ def _running_deviation(
 
 
 @rule(aten.native_batch_norm_backward.default)
-def _batch_norm_backward(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _batch_norm_backward(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     """Lower to one nest, whose loops reduce and then write the input's gradient.
 
     In training, for normal values ``n`` and deviation ``d``, the gradient of the input is

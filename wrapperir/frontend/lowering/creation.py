@@ -5,11 +5,11 @@ from typing import Any
 
 import torch
 
+from wrapperir.frontend.lowering.elementwise import number_operand
 from wrapperir.frontend.lowering.nest_builder import NestBuilder
-from wrapperir.frontend.lowering.pointwise import number_operand
 from wrapperir.frontend.lowering.rules import NotLoweredError, rule
 from wrapperir.frontend.lowering.scope import LoopScope
-from wrapperir.frontend.lowering.values import TensorValue, Value
+from wrapperir.frontend.lowering.values import IndexedTensor, NodeValue
 from wrapperir.ir import DType, Expr, add, mul
 from wrapperir.lowering.scalar_op import ScalarOp as Op
 
@@ -17,7 +17,7 @@ aten: Any = torch.ops.aten
 prims: Any = torch.ops.prims
 
 
-def fill(scope: LoopScope, node: torch.fx.Node, number: Expr) -> TensorValue:
+def fill(scope: LoopScope, node: torch.fx.Node, number: Expr) -> IndexedTensor:
     """Append a nest that gives each element of the node's result a number."""
     result = scope.allocate(node.name, node.meta["val"])
     builder = NestBuilder(result.size)
@@ -27,23 +27,23 @@ def fill(scope: LoopScope, node: torch.fx.Node, number: Expr) -> TensorValue:
 
 
 @rule(aten.full.default, aten.full_like.default, aten.new_full.default)
-def _full(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _full(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     number = node.args[2] if node.target is aten.new_full.default else node.args[1]
     return fill(scope, node, scope.expr(number))
 
 
 @rule(aten.scalar_tensor.default)
-def _scalar_tensor(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _scalar_tensor(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     return fill(scope, node, scope.expr(node.args[0]))
 
 
 @rule(aten.zeros.default, aten.zeros_like.default, aten.new_zeros.default)
-def _zeros(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _zeros(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     return fill(scope, node, 0)
 
 
 @rule(aten.empty.memory_format, aten.empty_strided.default, aten.empty_permuted.default)
-def _empty(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _empty(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     # Operators that draw random numbers take such tensors for their sizes only.
     for user in node.users:
         if torch.Tag.nondeterministic_seeded in getattr(user.target, "tags", ()):
@@ -52,18 +52,18 @@ def _empty(scope: LoopScope, node: torch.fx.Node) -> Value:
 
 
 @rule(aten.ones.default, aten.ones_like.default, aten.new_ones.default)
-def _ones(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _ones(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     return fill(scope, node, 1)
 
 
 @rule(prims.iota.default)
-def _iota(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _iota(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     start, step = scope.expr(node.kwargs["start"]), scope.expr(node.kwargs["step"])
     return _progression(scope, node, start, step)
 
 
 @rule(aten.arange.start_step)
-def _arange(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _arange(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     given: Sequence[Any] = [*node.args, 1][:3]
     start, _, step = scope.exprs(given)
     return _progression(scope, node, start, step)
@@ -71,7 +71,7 @@ def _arange(scope: LoopScope, node: torch.fx.Node) -> Value:
 
 def _progression(
     scope: LoopScope, node: torch.fx.Node, start: Expr, step: Expr
-) -> TensorValue:
+) -> IndexedTensor:
     """Append a nest of ``start + i * step``."""
     result = scope.allocate(node.name, node.meta["val"])
     builder = NestBuilder(result.size)

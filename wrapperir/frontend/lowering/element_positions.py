@@ -5,11 +5,11 @@ from typing import Any
 
 from attrs import frozen
 
+from wrapperir.frontend.lowering.elementwise import broadcast_point, number_operand
 from wrapperir.frontend.lowering.nest_builder import NestBuilder
-from wrapperir.frontend.lowering.pointwise import broadcast_point, number_operand
 from wrapperir.frontend.lowering.rules import NotLoweredError
 from wrapperir.frontend.lowering.scope import LoopScope
-from wrapperir.frontend.lowering.values import TensorValue
+from wrapperir.frontend.lowering.values import IndexedTensor
 from wrapperir.ir import DType, Expr, Symbol
 from wrapperir.lowering.scalar_op import ScalarOp as Op
 
@@ -45,12 +45,12 @@ def position(
     return Symbol(at)
 
 
-def checked(scope: LoopScope, tensor: TensorValue, message: str) -> str | None:
+def checked(scope: LoopScope, tensor: IndexedTensor, message: str) -> str | None:
     """Return the message with which positions in a tensor are checked: only on CPUs."""
     return message if scope.buffers[tensor.buffer].device.kind == "cpu" else None
 
 
-def broadcast_size(tensors: Sequence[TensorValue]) -> tuple[Expr, ...]:
+def broadcast_size(tensors: Sequence[IndexedTensor]) -> tuple[Expr, ...]:
     """Return the size that tensors are broadcast to."""
     count = max((len(each.size) for each in tensors), default=0)
     size: list[Expr] = [1] * count
@@ -97,8 +97,8 @@ class Indexed:
     are given broadcast to, and ``first`` its first dimension in the ``size`` of the result.
     """
 
-    source: TensorValue
-    indices: tuple[TensorValue | None, ...]
+    source: IndexedTensor
+    indices: tuple[IndexedTensor | None, ...]
     shape: tuple[Expr, ...]
     first: int
     size: tuple[Expr, ...]
@@ -126,7 +126,7 @@ class Indexed:
         return point
 
 
-def indexed(scope: LoopScope, source: TensorValue, given: Sequence[Any]) -> Indexed:
+def indexed(scope: LoopScope, source: IndexedTensor, given: Sequence[Any]) -> Indexed:
     """Return the elements that ``source[given]`` is.
 
     Raises:

@@ -15,13 +15,13 @@ from wrapperir.frontend.aten.signature import (
     unsupported,
 )
 from wrapperir.frontend.lowering.decompositions import table
-from wrapperir.frontend.lowering.lower import HeldTensor, Lowering, lower_to_program
+from wrapperir.frontend.lowering.lower import HeldTensor, LoweringStages, lower_to_program
 from wrapperir.lowering.schedule import Rounding
 
 
 def lower_exported(
     exported: ExportedProgram, rounding: Rounding = Rounding.FUSED
-) -> Lowering:
+) -> LoweringStages:
     """Return the program of an exported module, with the stages before it.
 
     Inputs, outputs and constants are those of

@@ -16,14 +16,14 @@ from wrapperir.frontend.lowering.element_positions import (
 from wrapperir.frontend.lowering.nest_builder import NestBuilder
 from wrapperir.frontend.lowering.rules import NotLoweredError, rule
 from wrapperir.frontend.lowering.scope import LoopScope
-from wrapperir.frontend.lowering.values import TensorValue, Value
+from wrapperir.frontend.lowering.values import IndexedTensor, NodeValue
 from wrapperir.frontend.lowering.views import normal, reshaped
 from wrapperir.ir import Expr, product
 
 aten: Any = torch.ops.aten
 
 
-def matched(tensor: TensorValue, point: Sequence[Expr]) -> tuple[Expr, ...]:
+def matched(tensor: IndexedTensor, point: Sequence[Expr]) -> tuple[Expr, ...]:
     """Return a point for a tensor that may have one dimension where others have none."""
     if len(tensor.size) == len(point):
         return tuple(point)
@@ -31,7 +31,7 @@ def matched(tensor: TensorValue, point: Sequence[Expr]) -> tuple[Expr, ...]:
 
 
 def replaced(
-    tensor: TensorValue, point: Sequence[Expr], dim: int, at: Expr
+    tensor: IndexedTensor, point: Sequence[Expr], dim: int, at: Expr
 ) -> tuple[Expr, ...]:
     """Return a point of a tensor with another position along a dimension."""
     own = [*matched(tensor, point)]
@@ -40,13 +40,13 @@ def replaced(
     return tuple(own)
 
 
-def extent_of(tensor: TensorValue, dim: int) -> Expr:
+def extent_of(tensor: IndexedTensor, dim: int) -> Expr:
     """Return the size of a dimension; a tensor without dimensions has one element."""
     return tensor.size[dim] if tensor.size else 1
 
 
 @rule(aten.gather.default)
-def _gather(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _gather(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     source, index = scope.tensor(node.args[0]), scope.tensor(node.args[2])
     dim = normal(int(node.args[1]), len(source.size))  # type: ignore[arg-type]
     if 0 in index.size:
@@ -68,7 +68,7 @@ def _gather(scope: LoopScope, node: torch.fx.Node) -> Value:
 
 
 @rule(aten.index_select.default)
-def _index_select(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _index_select(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     source, index = scope.tensor(node.args[0]), scope.tensor(node.args[2])
     dim = normal(int(node.args[1]), len(source.size))  # type: ignore[arg-type]
     result = scope.allocate(node.name, node.meta["val"])
@@ -88,7 +88,7 @@ def _index_select(scope: LoopScope, node: torch.fx.Node) -> Value:
 
 
 @rule(aten.embedding.default)
-def _embedding(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _embedding(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     weight, index = scope.tensor(node.args[0]), scope.tensor(node.args[1])
     result = scope.allocate(node.name, node.meta["val"])
     builder = NestBuilder(result.size)
@@ -106,7 +106,7 @@ def _embedding(scope: LoopScope, node: torch.fx.Node) -> Value:
 
 
 @rule(aten.index.Tensor, aten._unsafe_index.Tensor)
-def _index(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _index(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     given: Any = node.args[1]
     checks = node.target is aten.index.Tensor
     chosen = indexed(scope, scope.tensor(node.args[0]), given)
@@ -121,7 +121,7 @@ def _index(scope: LoopScope, node: torch.fx.Node) -> Value:
 
 
 @rule(aten.take.default)
-def _take(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _take(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     source, index = scope.tensor(node.args[0]), scope.tensor(node.args[1])
     if 0 in index.size:
         return fill(scope, node, 0)

@@ -13,7 +13,7 @@ from wrapperir.frontend.lowering.decompositions import decomposed, is_called
 from wrapperir.frontend.lowering.operators import RULES
 from wrapperir.frontend.lowering.rules import NotLoweredError
 from wrapperir.frontend.lowering.scope import LoopScope, symbols_of
-from wrapperir.frontend.lowering.values import TensorValue
+from wrapperir.frontend.lowering.values import IndexedTensor
 from wrapperir.lowering.kernel import SizeSymbols
 from wrapperir.lowering.loops import LoopGraph, Nest
 from wrapperir.plugin import plugin_manager
@@ -73,7 +73,7 @@ def _outputs(scope: LoopScope, node: torch.fx.Node) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     for given in node.all_input_nodes:
         value = scope.values[given]
-        if isinstance(value, TensorValue):
+        if isinstance(value, IndexedTensor):
             kept[given.name] = scope.laid_out(value, given.meta["val"], given.name)
     return kept
 

@@ -15,7 +15,7 @@ from wrapperir.frontend.lowering.scatter import (
     zeros_to_add_to,
 )
 from wrapperir.frontend.lowering.scope import LoopScope
-from wrapperir.frontend.lowering.values import TensorValue, Value, dimensions
+from wrapperir.frontend.lowering.values import IndexedTensor, NodeValue, dimensions
 from wrapperir.frontend.lowering.views import normal, reshaped
 from wrapperir.ir import Expr, add, maximum, minimum, mod, mul, product, sub
 from wrapperir.lowering.loops import StoreMode
@@ -28,7 +28,7 @@ _MOST_SELECTED = 8
 
 
 @rule(aten.cat.default)
-def _cat(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _cat(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     given: Any = node.args[0]
     example: torch.Tensor = node.meta["val"]
     tensors = [scope.tensor(each) for each in given]
@@ -68,8 +68,8 @@ def _reads_elements(user: torch.fx.Node, depth: int) -> bool:
 
 
 def _selected(
-    scope: LoopScope, node: torch.fx.Node, tensors: Sequence[TensorValue], dim: int
-) -> TensorValue:
+    scope: LoopScope, node: torch.fx.Node, tensors: Sequence[IndexedTensor], dim: int
+) -> IndexedTensor:
     """Append a nest over the result, which reads each element from its tensor."""
     result = scope.allocate(node.name, node.meta["val"])
     builder = NestBuilder(result.size)
@@ -97,8 +97,8 @@ def _selected(
 
 
 def moved(
-    scope: LoopScope, node: torch.fx.Node, source: TensorValue, point: Sequence[Expr]
-) -> TensorValue:
+    scope: LoopScope, node: torch.fx.Node, source: IndexedTensor, point: Sequence[Expr]
+) -> IndexedTensor:
     """Append a nest that reads the node's elements at a point over ``d0`` and so on."""
     result = scope.allocate(node.name, node.meta["val"])
     ranges = scope.ranges(result.size)
@@ -108,7 +108,7 @@ def moved(
 
 
 @rule(aten.roll.default)
-def _roll(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _roll(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     source = scope.tensor(node.args[0])
     shifts = _as_list(scope, node.args[1])
     dims: Any = argument(node, 2, "dims", ())
@@ -128,7 +128,7 @@ def _roll(scope: LoopScope, node: torch.fx.Node) -> Value:
 
 
 @rule(aten.repeat.default)
-def _repeat(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _repeat(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     source = scope.tensor(node.args[0])
     counts = _as_list(scope, node.args[1])
     missing = len(counts) - len(source.size)
@@ -145,7 +145,7 @@ def _as_list(scope: LoopScope, given: Any) -> list[Expr]:
 
 
 @rule(aten.constant_pad_nd.default)
-def _constant_pad(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _constant_pad(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     source = scope.tensor(node.args[0])
     amounts = _as_list(scope, node.args[1])
     number: Any = argument(node, 2, "value", 0)
@@ -195,7 +195,7 @@ def _mirrored(at: Expr, extent: Expr) -> Expr:
 
 
 def _padded_point(
-    scope: LoopScope, node: torch.fx.Node, source: TensorValue, amounts: Any, to: Reflect
+    scope: LoopScope, node: torch.fx.Node, source: IndexedTensor, amounts: Any, to: Reflect
 ) -> list[Expr]:
     """Return where the source has the element ``d0``, ``d1`` … of the padded tensor."""
     befores = _as_list(scope, amounts)[::2]
@@ -206,10 +206,10 @@ def _padded_point(
     return point
 
 
-def _pad(to: Reflect) -> Callable[[LoopScope, torch.fx.Node], Value]:
+def _pad(to: Reflect) -> Callable[[LoopScope, torch.fx.Node], NodeValue]:
     """Return the rule of a padding that repeats elements."""
 
-    def lower(scope: LoopScope, node: torch.fx.Node) -> Value:
+    def lower(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
         source = scope.tensor(node.args[0])
         point = _padded_point(scope, node, source, node.args[1], to)
         return moved(scope, node, source, point)
@@ -217,10 +217,10 @@ def _pad(to: Reflect) -> Callable[[LoopScope, torch.fx.Node], Value]:
     return lower
 
 
-def _pad_backward(to: Reflect) -> Callable[[LoopScope, torch.fx.Node], Value]:
+def _pad_backward(to: Reflect) -> Callable[[LoopScope, torch.fx.Node], NodeValue]:
     """Return the rule of the gradient of a padding, which adds up what was repeated."""
 
-    def lower(scope: LoopScope, node: torch.fx.Node) -> Value:
+    def lower(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
         gradient = scope.tensor(node.args[0])
         require_mode(scope, gradient, StoreMode.ADD)
         result = scope.allocate(node.name, node.meta["val"])

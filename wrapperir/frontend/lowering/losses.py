@@ -7,13 +7,13 @@ import torch
 from attrs import frozen
 from torch.nn._reduction import get_enum
 
+from wrapperir.frontend.lowering.elementwise import number_operand
 from wrapperir.frontend.lowering.nest_builder import NestBuilder
 from wrapperir.frontend.lowering.norms import optional
-from wrapperir.frontend.lowering.pointwise import number_operand
 from wrapperir.frontend.lowering.reduction_space import accumulated, arguments
 from wrapperir.frontend.lowering.rules import NotLoweredError, rule
 from wrapperir.frontend.lowering.scope import LoopScope
-from wrapperir.frontend.lowering.values import TensorValue, Value
+from wrapperir.frontend.lowering.values import IndexedTensor, NodeValue
 from wrapperir.ir import DType, Expr, Symbol
 from wrapperir.lowering.scalar_op import ReduceOp
 from wrapperir.lowering.scalar_op import ScalarOp as Op
@@ -27,9 +27,9 @@ MEAN = get_enum("mean")
 class _Loss:
     """The tensors of a loss: ``input`` has a value for each class, at ``channel``."""
 
-    input: TensorValue
-    target: TensorValue
-    weight: TensorValue | None
+    input: IndexedTensor
+    target: IndexedTensor
+    weight: IndexedTensor | None
     ignored: Expr
     channel: int
 
@@ -88,7 +88,7 @@ def _loss(scope: LoopScope, node: torch.fx.Node) -> _Loss:
 
 
 @rule(aten.nll_loss_forward.default, aten.nll_loss2d_forward.default)
-def _nll_loss(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _nll_loss(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     """Lower to the loss and the total weight, which is 0 where losses are not reduced."""
     loss = _loss(scope, node)
     reduction = arguments(node)["reduction"]
@@ -120,7 +120,7 @@ def _nll_loss(scope: LoopScope, node: torch.fx.Node) -> Value:
 
 
 @rule(aten.nll_loss_backward.default, aten.nll_loss2d_backward.default)
-def _nll_loss_backward(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _nll_loss_backward(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     """Lower to one nest of elements: only that of the target's class is not 0."""
     given = arguments(node)
     loss = _loss(scope, node)

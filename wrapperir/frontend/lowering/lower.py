@@ -19,7 +19,7 @@ from wrapperir.frontend.aten.graph import (
 from wrapperir.frontend.aten.scope import GraphScope, Shared
 from wrapperir.frontend.aten.values import is_symbolic
 from wrapperir.frontend.lowering.graph import lower_graph
-from wrapperir.frontend.lowering.program import ProgramBuilder, output_values
+from wrapperir.frontend.lowering.program import ScheduleLines, output_values
 from wrapperir.lowering.kernel import SizeSymbol
 from wrapperir.lowering.loops import LoopGraph
 from wrapperir.lowering.schedule import (
@@ -32,7 +32,7 @@ from wrapperir.passes import insert_frees
 
 
 @frozen(kw_only=True)
-class Lowering:
+class LoweringStages:
     """The stages of a graph: loop nests, kernels in order, program."""
 
     loops: LoopGraph
@@ -52,7 +52,7 @@ def lower_to_program(
     module: torch.fx.GraphModule,
     rounding: Rounding = Rounding.FUSED,
     held: Mapping[torch.fx.Node, HeldTensor] | None = None,
-) -> Lowering:
+) -> LoweringStages:
     """Return the program of a functional ATen graph, with the stages before it.
 
     Each node has its example value as ``meta["val"]``, as AOTAutograd leaves it.  Inputs
@@ -81,7 +81,7 @@ def lower_to_program(
         symbols=symbols, rounding=rounding, ordered_calls=ordered_calls(lowered.called)
     )
     schedule = plan_kernels(lowered.loops, options)
-    builder = ProgramBuilder(scope, lowered, schedule)
+    builder = ScheduleLines(scope, lowered, schedule)
     for node in (*given, *attributes):
         value = scope.values.get(node)
         if isinstance(value, wir.BufferRef):
@@ -93,7 +93,7 @@ def lower_to_program(
     program = evolve(
         finished_program(scope, outputs), definitions=tuple(builder.definitions.values())
     )
-    return Lowering(
+    return LoweringStages(
         loops=lowered.loops,
         schedule=schedule,
         lowered=Lowered(insert_frees(program), scope.shared.tensors),

@@ -5,11 +5,11 @@ from typing import Any
 
 import torch
 
+from wrapperir.frontend.lowering.elementwise import broadcast_point, number_operand
 from wrapperir.frontend.lowering.nest_builder import NestBuilder
-from wrapperir.frontend.lowering.pointwise import broadcast_point, number_operand
 from wrapperir.frontend.lowering.rules import NotLoweredError, rule
 from wrapperir.frontend.lowering.scope import LoopScope
-from wrapperir.frontend.lowering.values import TensorValue, Value, dimensions
+from wrapperir.frontend.lowering.values import IndexedTensor, NodeValue, dimensions
 from wrapperir.frontend.lowering.views import reshaped
 from wrapperir.ir import DType, Expr, Symbol, product, sub
 from wrapperir.lowering.scalar_op import ReduceOp
@@ -21,7 +21,7 @@ _MISMATCH = "shape mismatch: value tensor cannot be broadcast to indexing result
 _TOO_FEW = "masked_scatter: number of elements of source < number of ones in mask"
 
 
-def _ranks(scope: LoopScope, node: torch.fx.Node, mask: TensorValue) -> TensorValue:
+def _ranks(scope: LoopScope, node: torch.fx.Node, mask: IndexedTensor) -> IndexedTensor:
     """Append a nest that numbers the true elements of a mask, from 1; return the numbers.
 
     Raises:
@@ -52,7 +52,7 @@ def _place(
 
 
 @rule(aten.masked_scatter.default)
-def _masked_scatter(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _masked_scatter(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     old, mask, updates = (scope.tensor(each) for each in node.args[:3])
     result = scope.allocate(node.name, node.meta["val"])
     if 0 in result.size:
@@ -76,11 +76,11 @@ def _masked_scatter(scope: LoopScope, node: torch.fx.Node) -> Value:
 def put_where(
     scope: LoopScope,
     node: torch.fx.Node,
-    source: TensorValue,
-    values: TensorValue,
+    source: IndexedTensor,
+    values: IndexedTensor,
     *,
     adds: bool,
-) -> TensorValue | None:
+) -> IndexedTensor | None:
     """Lower ``source[:, mask] = values``, if that is what a node does."""
     given: Any = node.args[1]
     places = [place for place, each in enumerate(given) if each is not None]
@@ -121,7 +121,7 @@ def put_where(
 
 
 def _check_count(
-    scope: LoopScope, node: torch.fx.Node, ranks: TensorValue, count: Expr
+    scope: LoopScope, node: torch.fx.Node, ranks: IndexedTensor, count: Expr
 ) -> None:
     """Append a nest that checks that a mask is true as often as there are values."""
     builder = NestBuilder(())

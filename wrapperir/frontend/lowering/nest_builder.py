@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from attrs import define, field
 
-from wrapperir.frontend.lowering.values import TensorValue
+from wrapperir.frontend.lowering.values import IndexedTensor
 from wrapperir.ir import DType, Expr, Provenance, Symbol
 from wrapperir.lowering.loops import (
     Apply,
@@ -50,7 +50,7 @@ class NestBuilder:
 
     def load(
         self,
-        tensor: TensorValue,
+        tensor: IndexedTensor,
         point: Sequence[Expr],
         *,
         mask: str | None = None,
@@ -110,7 +110,7 @@ class NestBuilder:
 
     def store(
         self,
-        tensor: TensorValue,
+        tensor: IndexedTensor,
         point: Sequence[Expr],
         value: str,
         *,

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
+from wrapperir.frontend.lowering.elementwise import number_operand
 from wrapperir.frontend.lowering.nest_builder import NestBuilder
-from wrapperir.frontend.lowering.pointwise import number_operand
 from wrapperir.frontend.lowering.reduction_space import (
     ReductionSpace,
     accumulated,
 )
 from wrapperir.frontend.lowering.scope import LoopScope
-from wrapperir.frontend.lowering.values import TensorValue
+from wrapperir.frontend.lowering.values import IndexedTensor
 from wrapperir.frontend.lowering.variance import inverse_deviation, reduce_moments
 from wrapperir.ir import DType, Expr
 from wrapperir.lowering.scalar_op import ReduceOp
@@ -58,18 +58,20 @@ class Normalized:
     """The tensors of a norm, in the dimensions of ``norm``."""
 
     norm: Normalization
-    input: TensorValue
-    weight: TensorValue | None
-    bias: TensorValue | None = None
-    mean: TensorValue
-    deviation: TensorValue
+    input: IndexedTensor
+    weight: IndexedTensor | None
+    bias: IndexedTensor | None = None
+    mean: IndexedTensor
+    deviation: IndexedTensor
 
     @property
     def dtype(self) -> DType:
         """The dtype of arithmetic."""
         return accumulated(self.input.dtype)
 
-    def load(self, builder: NestBuilder, tensor: TensorValue, point: Sequence[Expr]) -> str:
+    def load(
+        self, builder: NestBuilder, tensor: IndexedTensor, point: Sequence[Expr]
+    ) -> str:
         """Return an element in the dtype of arithmetic."""
         return builder.cast(builder.load(tensor, point), self.dtype)
 
@@ -102,8 +104,8 @@ class Normalized:
 
 
 def kept_statistics(
-    scope: LoopScope, input: TensorValue, results: Sequence[TensorValue]
-) -> list[TensorValue]:
+    scope: LoopScope, input: IndexedTensor, results: Sequence[IndexedTensor]
+) -> list[IndexedTensor]:
     """Return where statistics are kept: ``results``, unless those have less precision."""
     dtype = accumulated(input.dtype)
     return [
@@ -116,7 +118,7 @@ def write_statistics(
     builder: NestBuilder,
     tensors: Normalized,
     epsilon: Expr,
-    results: Sequence[TensorValue],
+    results: Sequence[IndexedTensor],
 ) -> tuple[str, str]:
     """Add the mean and the inverse deviation to a nest, also stored to ``results``.
 
@@ -133,7 +135,9 @@ def write_statistics(
     return mean, squares
 
 
-def write_elements(builder: NestBuilder, tensors: Normalized, result: TensorValue) -> None:
+def write_elements(
+    builder: NestBuilder, tensors: Normalized, result: IndexedTensor
+) -> None:
     """Add the elements of a norm, with the statistics kept, to a nest of its size."""
     point = builder.point
     value = tensors.normal(builder, point, *tensors.statistics(builder, point))
@@ -142,7 +146,10 @@ def write_elements(builder: NestBuilder, tensors: Normalized, result: TensorValu
 
 
 def write_input_gradient(
-    builder: NestBuilder, tensors: Normalized, gradient: TensorValue, result: TensorValue
+    builder: NestBuilder,
+    tensors: Normalized,
+    gradient: IndexedTensor,
+    result: IndexedTensor,
 ) -> None:
     """Add the gradient of a norm's input to a nest.
 
@@ -179,9 +186,9 @@ def write_input_gradient(
 def write_parameter_gradients(
     builder: NestBuilder,
     tensors: Normalized,
-    gradient: TensorValue,
-    weight: TensorValue | None,
-    bias: TensorValue | None,
+    gradient: IndexedTensor,
+    weight: IndexedTensor | None,
+    bias: IndexedTensor | None,
 ) -> None:
     """Add the gradients of a norm's weight and bias to a nest, where they are wanted."""
     space = tensors.norm.parameter_space

@@ -19,31 +19,31 @@ from wrapperir.frontend.lowering.normalization import (
 from wrapperir.frontend.lowering.reduction_space import arguments
 from wrapperir.frontend.lowering.rules import NotLoweredError, rule
 from wrapperir.frontend.lowering.scope import LoopScope
-from wrapperir.frontend.lowering.values import TensorValue, Value, dimensions
+from wrapperir.frontend.lowering.values import IndexedTensor, NodeValue, dimensions
 from wrapperir.ir import Expr, add, floordiv, mul
 
 aten: Any = torch.ops.aten
 
 
-def optional(scope: LoopScope, argument: Any) -> TensorValue | None:
+def optional(scope: LoopScope, argument: Any) -> IndexedTensor | None:
     """Return the tensor that an argument is, if it is given."""
     return None if argument is None else scope.tensor(argument)
 
 
-def _layer_normalization(tensor: TensorValue, shape: Sequence[Any]) -> Normalization:
+def _layer_normalization(tensor: IndexedTensor, shape: Sequence[Any]) -> Normalization:
     rank = len(tensor.size)
     dims = tuple(range(rank - len(shape), rank))
     return Normalization(tensor.size, dims, dims)
 
 
-def _without_reduced(tensor: TensorValue, norm: Normalization) -> TensorValue:
+def _without_reduced(tensor: IndexedTensor, norm: Normalization) -> IndexedTensor:
     """Return a view of statistics without the last dimensions, of one element."""
     kept = [tensor.size[dim] for dim in norm.space.kept]
     return tensor.viewed(kept, [*dimensions(len(kept)), *[0] * len(norm.dims)])
 
 
 @rule(aten.native_layer_norm.default)
-def _layer_norm(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _layer_norm(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     given = arguments(node)
     tensor = scope.tensor(given["input"])
     norm = _layer_normalization(tensor, given["normalized_shape"])
@@ -69,8 +69,8 @@ def _add_norm(
     scope: LoopScope,
     node: torch.fx.Node,
     tensors: Normalized,
-    result: TensorValue,
-    statistics: Sequence[TensorValue],
+    result: IndexedTensor,
+    statistics: Sequence[IndexedTensor],
 ) -> None:
     """Append the nests of a norm."""
     builder = tensors.norm.space.builder()
@@ -83,7 +83,7 @@ def _add_norm(
 
 
 @rule(aten.native_layer_norm_backward.default)
-def _layer_norm_backward(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _layer_norm_backward(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     given = arguments(node)
     tensor = scope.tensor(given["input"])
     norm = _layer_normalization(tensor, given["normalized_shape"])
@@ -101,9 +101,9 @@ def _gradients(
     scope: LoopScope,
     node: torch.fx.Node,
     tensors: Normalized,
-    gradient: TensorValue,
+    gradient: IndexedTensor,
     split: "_Groups | None",
-) -> Value:
+) -> NodeValue:
     """Append the nests of the gradients of input, weight and bias; return them.
 
     ``split`` gives results the dimensions of the norm.
@@ -137,21 +137,21 @@ class _Groups:
     number: Expr
     length: Expr
 
-    def view(self, tensor: TensorValue) -> TensorValue:
+    def view(self, tensor: IndexedTensor) -> IndexedTensor:
         """Return a tensor whose second and third dimensions are group and channel."""
         count = len(tensor.size) + 1
         batch, group, channel, *rest = dimensions(count)
         size = [tensor.size[0], self.number, self.length, *tensor.size[2:]]
         return tensor.viewed(size, [batch, add(mul(group, self.length), channel), *rest])
 
-    def parameter(self, tensor: TensorValue) -> TensorValue:
+    def parameter(self, tensor: IndexedTensor) -> IndexedTensor:
         """Return a tensor of channels as one of groups and channels."""
         group, channel = dimensions(2)
         return tensor.viewed(
             (self.number, self.length), [add(mul(group, self.length), channel)]
         )
 
-    def optional_parameter(self, tensor: TensorValue | None) -> TensorValue | None:
+    def optional_parameter(self, tensor: IndexedTensor | None) -> IndexedTensor | None:
         """Return the same, of a tensor that is given."""
         return None if tensor is None else self.parameter(tensor)
 
@@ -168,7 +168,7 @@ def _groups(scope: LoopScope, node: torch.fx.Node) -> tuple[_Groups, Normalizati
 
 
 @rule(aten.native_group_norm.default)
-def _group_norm(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _group_norm(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     given = arguments(node)
     groups, norm = _groups(scope, node)
     examples = node.meta["val"]
@@ -190,7 +190,7 @@ def _group_norm(scope: LoopScope, node: torch.fx.Node) -> Value:
 
 
 @rule(aten.native_group_norm_backward.default)
-def _group_norm_backward(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _group_norm_backward(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     given = arguments(node)
     groups, norm = _groups(scope, node)
     tensors = Normalized(

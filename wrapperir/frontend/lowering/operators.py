@@ -1,6 +1,7 @@
 """The rules of all operators."""
 
 from wrapperir.frontend.lowering import (
+    arithmetic,
     batch_norm,
     creation,
     gather,
@@ -22,6 +23,7 @@ from wrapperir.frontend.lowering.rules import RULES
 
 __all__ = [
     "RULES",
+    "arithmetic",
     "batch_norm",
     "creation",
     "gather",

@@ -14,12 +14,12 @@ import torch
 from torch.utils import _pytree as pytree
 
 from wrapperir.frontend.lowering.scope import LoopScope
-from wrapperir.frontend.lowering.values import TensorValue
+from wrapperir.frontend.lowering.values import IndexedTensor
 
 aten: Any = torch.ops.aten
 
 
-def changed(scope: LoopScope, node: torch.fx.Node) -> TensorValue:
+def changed(scope: LoopScope, node: torch.fx.Node) -> IndexedTensor:
     """Return a tensor with the contents of a node's first argument, to be written to."""
     source = scope.tensor(node.args[0])
     if may_overwrite(scope, node):
@@ -91,7 +91,7 @@ def _may_view(node: torch.fx.Node) -> bool:
 def _is_of(scope: LoopScope, node: torch.fx.Node, buffer: str) -> bool:
     """Say whether the value of a node is in a buffer."""
     leaves = pytree.tree_leaves(scope.values.get(node))
-    return any(isinstance(each, TensorValue) and each.buffer == buffer for each in leaves)
+    return any(isinstance(each, IndexedTensor) and each.buffer == buffer for each in leaves)
 
 
 def _views(scope: LoopScope, node: torch.fx.Node, buffer: str) -> Iterator[torch.fx.Node]:

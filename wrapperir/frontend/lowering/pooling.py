@@ -10,14 +10,14 @@ from typing import Any, TypeAlias
 import torch
 
 from wrapperir.frontend.lowering.element_positions import both
+from wrapperir.frontend.lowering.elementwise import number_operand
 from wrapperir.frontend.lowering.nest_builder import NestBuilder
-from wrapperir.frontend.lowering.pointwise import number_operand
 from wrapperir.frontend.lowering.pool_windows import AdaptiveWindow, FixedWindow, Window
 from wrapperir.frontend.lowering.reduction_space import arguments
 from wrapperir.frontend.lowering.rules import RULES, NotLoweredError, Rule
 from wrapperir.frontend.lowering.scatter import least
 from wrapperir.frontend.lowering.scope import LoopScope
-from wrapperir.frontend.lowering.values import TensorValue, Value
+from wrapperir.frontend.lowering.values import IndexedTensor, NodeValue
 from wrapperir.frontend.lowering.views import split_position
 from wrapperir.ir import DType, Expr, Symbol, add, mul
 from wrapperir.lowering.scalar_op import ReduceOp
@@ -81,7 +81,7 @@ def _linear(point: Sequence[Expr], windows: Windows) -> Expr:
 
 def _load_window(
     builder: NestBuilder,
-    source: TensorValue,
+    source: IndexedTensor,
     windows: Windows,
     offsets: Sequence[Expr],
     other: int | float | bool,
@@ -103,7 +103,7 @@ def _load_window(
 def _max_pool(rank: int, make: MakeWindows) -> Rule:
     """Return the rule of a pooling that returns maxima and where they are."""
 
-    def lower(scope: LoopScope, node: torch.fx.Node) -> Value:
+    def lower(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
         source = scope.tensor(node.args[0])
         examples: Any = node.meta["val"]
         values, places = (scope.allocate(node.name, each) for each in examples)
@@ -140,7 +140,7 @@ def _gradient(
     rank: int,
     make: MakeWindows,
     part: Callable[[NestBuilder, Windows, Sequence[Expr], str | None], str],
-) -> TensorValue:
+) -> IndexedTensor:
     """Append the nest of a gradient: the sum of what windows add to each element.
 
     ``part`` returns what the windows at a point of the gradient of the results add; it
@@ -169,7 +169,7 @@ def _gradient(
 def _max_pool_backward(rank: int, make: MakeWindows) -> Rule:
     """Return the rule of the gradient of a pooling of maxima."""
 
-    def lower(scope: LoopScope, node: torch.fx.Node) -> Value:
+    def lower(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
         gradient = scope.tensor(node.args[0])
         places = scope.tensor(arguments(node)["indices"])
 
@@ -217,7 +217,7 @@ def _divided(
 def _average_pool(rank: int, make: MakeWindows) -> Rule:
     """Return the rule of a pooling that returns means."""
 
-    def lower(scope: LoopScope, node: torch.fx.Node) -> Value:
+    def lower(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
         source = scope.tensor(node.args[0])
         given = arguments(node)
         result = scope.allocate(node.name, node.meta["val"])
@@ -240,7 +240,7 @@ def _average_pool(rank: int, make: MakeWindows) -> Rule:
 def _average_pool_backward(rank: int, make: MakeWindows) -> Rule:
     """Return the rule of the gradient of a pooling of means."""
 
-    def lower(scope: LoopScope, node: torch.fx.Node) -> Value:
+    def lower(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
         gradient = scope.tensor(node.args[0])
         given = arguments(node)
 

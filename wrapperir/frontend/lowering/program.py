@@ -21,7 +21,7 @@ from wrapperir.plugin import plugin_manager
 
 
 @define(eq=False)
-class ProgramBuilder:
+class ScheduleLines:
     """Appends the lines of a schedule to a scope that has the inputs.
 
     ``names`` has the value in the program for each buffer that exists so far.
@@ -211,7 +211,7 @@ def _joined(provenance: Iterable[wir.Provenance]) -> wir.Provenance:
 
 
 def output_values(
-    builder: ProgramBuilder, results: Iterable[Any]
+    builder: ScheduleLines, results: Iterable[Any]
 ) -> tuple[wir.Argument, ...]:
     """Return the outputs of a program for the arguments of a graph's output node."""
     outputs: dict[str, BufferView] = dict(builder.schedule.outputs)

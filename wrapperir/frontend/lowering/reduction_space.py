@@ -8,7 +8,7 @@ from attrs import frozen
 
 from wrapperir.frontend.aten.values import lower_extent
 from wrapperir.frontend.lowering.nest_builder import NestBuilder
-from wrapperir.frontend.lowering.values import TensorValue
+from wrapperir.frontend.lowering.values import IndexedTensor
 from wrapperir.ir import DType, Expr, product
 
 HALVES = frozenset({DType.F16, DType.BF16})
@@ -56,7 +56,9 @@ class ReductionSpace:
         }
         return tuple(parts[dim] for dim in range(len(self.size)))
 
-    def result_point(self, result: TensorValue, outer: Sequence[Expr]) -> tuple[Expr, ...]:
+    def result_point(
+        self, result: IndexedTensor, outer: Sequence[Expr]
+    ) -> tuple[Expr, ...]:
         """Return the point of a result, which has the reduced dimensions or lacks them."""
         if len(result.size) == len(outer):
             return tuple(outer)
@@ -64,7 +66,7 @@ class ReductionSpace:
 
 
 def reduction_space(
-    tensor: TensorValue, dims: int | Iterable[int] | None, result: torch.Tensor
+    tensor: IndexedTensor, dims: int | Iterable[int] | None, result: torch.Tensor
 ) -> ReductionSpace:
     """Return the split of a tensor's dimensions for an operator's argument ``dims``.
 

@@ -5,8 +5,9 @@ from typing import Any, TypeAlias
 
 import torch
 
+from wrapperir.frontend.lowering.elementwise import number_operand, zero
 from wrapperir.frontend.lowering.nest_builder import NestBuilder
-from wrapperir.frontend.lowering.pointwise import number_operand, truth, zero
+from wrapperir.frontend.lowering.pointwise import truth
 from wrapperir.frontend.lowering.reduction_space import (
     ReductionSpace,
     accumulated,
@@ -15,7 +16,7 @@ from wrapperir.frontend.lowering.reduction_space import (
 )
 from wrapperir.frontend.lowering.rules import NotLoweredError, rule
 from wrapperir.frontend.lowering.scope import LoopScope
-from wrapperir.frontend.lowering.values import TensorValue, Value
+from wrapperir.frontend.lowering.values import IndexedTensor, NodeValue
 from wrapperir.ir import DType
 from wrapperir.lowering.scalar_op import ReduceOp
 from wrapperir.lowering.scalar_op import ScalarOp as Op
@@ -39,7 +40,7 @@ def reduce_elements(
     op: ReduceOp,
     element: OneValue,
     finish: OneValue = same,
-) -> TensorValue:
+) -> IndexedTensor:
     """Append a nest that reduces what ``element`` computes of the node's first argument.
 
     ``finish`` computes the result from what is reduced.
@@ -69,7 +70,7 @@ def space_of(scope: LoopScope, node: torch.fx.Node, dims: object) -> ReductionSp
     *(aten.sum.default, aten.sum.dim_IntList, prims.sum.default),
     *(aten.prod.default, aten.prod.dim_int, prims.prod.default),
 )
-def _sum(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _sum(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     """Lower a sum or product, of values converted to the dtype of the result."""
     given = arguments(node)
     space = space_of(scope, node, given.get("dim", given.get("dims")))
@@ -86,7 +87,7 @@ def _sum(scope: LoopScope, node: torch.fx.Node) -> Value:
 
 
 @rule(aten.mean.default, aten.mean.dim)
-def _mean(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _mean(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     space = space_of(scope, node, arguments(node).get("dim"))
     dtype = scope.element_type(node.meta["val"].dtype)
     if not dtype.is_float:
@@ -118,7 +119,7 @@ def widen(builder: NestBuilder, value: str) -> str:
     *(aten.amax.default, aten.max.default, prims.amax.default),
     *(aten.amin.default, aten.min.default, prims.amin.default),
 )
-def _extreme(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _extreme(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     given = arguments(node)
     space = space_of(scope, node, given.get("dim", given.get("dims")))
     op = extreme_operation(scope.tensor(node.args[0]).dtype, is_greatest(node))
@@ -132,7 +133,7 @@ def is_greatest(node: torch.fx.Node) -> bool:
 
 
 @rule(aten.max.dim, aten.min.dim)
-def _extreme_and_position(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _extreme_and_position(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     """Lower to the extreme value along a dimension and the first position of it."""
     tensor = scope.tensor(node.args[0])
     space = space_of(scope, node, arguments(node)["dim"])
@@ -160,7 +161,7 @@ def _reduce_position(builder: NestBuilder, value: str, is_max: bool) -> str:
 
 
 @rule(aten.argmax.default, aten.argmin.default)
-def _position(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _position(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     space = space_of(scope, node, arguments(node)["dim"])
     op = ReduceOp.ARGMAX if is_greatest(node) else ReduceOp.ARGMIN
 
@@ -176,7 +177,7 @@ def _position(scope: LoopScope, node: torch.fx.Node) -> Value:
     *(aten.any.default, aten.any.dim, aten.any.dims),
     *(aten.all.default, aten.all.dim, aten.all.dims),
 )
-def _any(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _any(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     space = space_of(scope, node, arguments(node).get("dim"))
     is_any = node.target.__name__.startswith("any")  # type: ignore[union-attr]
     return reduce_elements(
@@ -185,7 +186,7 @@ def _any(scope: LoopScope, node: torch.fx.Node) -> Value:
 
 
 @rule(aten.count_nonzero.default, aten.count_nonzero.dim_IntList)
-def _count_nonzero(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _count_nonzero(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     space = space_of(scope, node, arguments(node).get("dim"))
 
     def element(builder: NestBuilder, value: str) -> str:
@@ -195,7 +196,7 @@ def _count_nonzero(scope: LoopScope, node: torch.fx.Node) -> Value:
 
 
 @rule(aten.linalg_vector_norm.default)
-def _vector_norm(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _vector_norm(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     given = arguments(node)
     space = space_of(scope, node, given["dim"])
     order = scope.expr(given["ord"])

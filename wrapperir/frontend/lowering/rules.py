@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from wrapperir.frontend.lowering.values import Value
+from wrapperir.frontend.lowering.values import NodeValue
 
 if TYPE_CHECKING:
     import torch
 
     from wrapperir.frontend.lowering.scope import LoopScope
 
-Rule: TypeAlias = "Callable[[LoopScope, torch.fx.Node], Value]"
+Rule: TypeAlias = "Callable[[LoopScope, torch.fx.Node], NodeValue]"
 """Appends the nests of a node, and returns its value."""
 
 RULES: dict[Any, Rule] = {}

@@ -13,20 +13,20 @@ from wrapperir.frontend.lowering.reduction_space import (
 from wrapperir.frontend.lowering.reductions import is_greatest, widen
 from wrapperir.frontend.lowering.rules import rule
 from wrapperir.frontend.lowering.scope import LoopScope
-from wrapperir.frontend.lowering.values import TensorValue, Value
+from wrapperir.frontend.lowering.values import IndexedTensor, NodeValue
 from wrapperir.ir import DType
 from wrapperir.lowering.scalar_op import ReduceOp
 
 aten: Any = torch.ops.aten
 
 
-def _scan_space(tensor: TensorValue, dim: int) -> ReductionSpace:
+def _scan_space(tensor: IndexedTensor, dim: int) -> ReductionSpace:
     rank = len(tensor.size)
     return ReductionSpace(tensor.size, (dim % rank,) if rank else ())
 
 
 @rule(aten.cumsum.default, aten.cumprod.default)
-def _cumulative_sum(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _cumulative_sum(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     tensor = scope.tensor(node.args[0])
     space = _scan_space(tensor, arguments(node)["dim"])
     dtype = scope.element_type(node.meta["val"].dtype)
@@ -44,7 +44,7 @@ def _cumulative_sum(scope: LoopScope, node: torch.fx.Node) -> Value:
 
 
 @rule(aten.cummax.default, aten.cummin.default)
-def _cumulative_extreme(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _cumulative_extreme(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     """Lower to the extreme values so far, and the last position of each."""
     tensor = scope.tensor(node.args[0])
     space = _scan_space(tensor, arguments(node)["dim"])

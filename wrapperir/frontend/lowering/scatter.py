@@ -11,14 +11,14 @@ from wrapperir.frontend.lowering.element_positions import (
     out_of_bounds,
     position,
 )
+from wrapperir.frontend.lowering.elementwise import broadcast_point, number_operand
 from wrapperir.frontend.lowering.gather import extent_of, matched, replaced
 from wrapperir.frontend.lowering.masked_updates import put_where
 from wrapperir.frontend.lowering.nest_builder import NestBuilder
 from wrapperir.frontend.lowering.overwriting import changed
-from wrapperir.frontend.lowering.pointwise import broadcast_point, number_operand
 from wrapperir.frontend.lowering.rules import RULES, NotLoweredError, Rule, argument, rule
 from wrapperir.frontend.lowering.scope import LoopScope
-from wrapperir.frontend.lowering.values import TensorValue, Value
+from wrapperir.frontend.lowering.values import IndexedTensor, NodeValue
 from wrapperir.frontend.lowering.views import normal, reshaped
 from wrapperir.ir import DType, Expr, product
 from wrapperir.lowering.loops import StoreMode
@@ -26,7 +26,7 @@ from wrapperir.lowering.scalar_op import ScalarOp as Op
 
 aten: Any = torch.ops.aten
 
-Place: TypeAlias = Callable[[NestBuilder], tuple[Sequence[Expr], str]]
+UpdatePlace: TypeAlias = Callable[[NestBuilder], tuple[Sequence[Expr], str]]
 """Returns where a point of the updates writes, and the value."""
 
 _ATOMIC: dict[StoreMode, frozenset[DType]] = {
@@ -39,7 +39,7 @@ _ATOMIC: dict[StoreMode, frozenset[DType]] = {
 """Dtypes that GPUs combine in memory."""
 
 
-def require_mode(scope: LoopScope, target: TensorValue, mode: StoreMode) -> None:
+def require_mode(scope: LoopScope, target: IndexedTensor, mode: StoreMode) -> None:
     """Raise unless several points may write to one element of a tensor.
 
     Raises:
@@ -56,11 +56,11 @@ def require_mode(scope: LoopScope, target: TensorValue, mode: StoreMode) -> None
 def write_updates(
     scope: LoopScope,
     node: torch.fx.Node,
-    target: TensorValue,
+    target: IndexedTensor,
     size: Sequence[Expr],
-    place: Place,
+    place: UpdatePlace,
     mode: StoreMode,
-) -> TensorValue:
+) -> IndexedTensor:
     """Append a nest over updates that writes them to a tensor; return the tensor."""
     if 0 not in size:
         builder = NestBuilder(tuple(size))
@@ -70,7 +70,9 @@ def write_updates(
     return target
 
 
-def _update_along(scope: LoopScope, node: torch.fx.Node, source: TensorValue) -> Place:
+def _update_along(
+    scope: LoopScope, node: torch.fx.Node, source: IndexedTensor
+) -> UpdatePlace:
     """Return the updates of ``scatter(source, dim, index, values)``."""
     dim = normal(int(node.args[1]), len(source.size))  # type: ignore[arg-type]
     index = scope.tensor(node.args[2])
@@ -86,7 +88,7 @@ def _update_along(scope: LoopScope, node: torch.fx.Node, source: TensorValue) ->
             message=checked(scope, source, out_of_bounds(dim, extent)),
         )
         if isinstance(given, torch.fx.Node) and isinstance(
-            scope.values[given], TensorValue
+            scope.values[given], IndexedTensor
         ):
             values = scope.tensor(given)
             value = builder.load(values, matched(values, builder.point))
@@ -100,7 +102,7 @@ def _update_along(scope: LoopScope, node: torch.fx.Node, source: TensorValue) ->
 def _scatter(mode: StoreMode) -> Rule:
     """Return the rule of an operator that writes, or adds, along a dimension."""
 
-    def lower(scope: LoopScope, node: torch.fx.Node) -> Value:
+    def lower(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
         source = scope.tensor(node.args[0])
         require_mode(scope, source, mode)
         size = scope.tensor(node.args[2]).size
@@ -115,7 +117,7 @@ RULES[aten.scatter_add.default] = _scatter(StoreMode.ADD)
 
 
 @rule(aten.scatter.reduce, aten.scatter.value_reduce)
-def _scatter_combining(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _scatter_combining(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     reduce = node.kwargs.get("reduce", node.args[-1])
     if reduce != "add":
         raise NotLoweredError(f"no atomic {reduce}")
@@ -123,7 +125,7 @@ def _scatter_combining(scope: LoopScope, node: torch.fx.Node) -> Value:
 
 
 @rule(aten.scatter_reduce.two)
-def _scatter_reduce(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _scatter_reduce(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     source = scope.tensor(node.args[0])
     size = scope.tensor(node.args[2]).size
     place = _update_along(scope, node, source)
@@ -131,7 +133,7 @@ def _scatter_reduce(scope: LoopScope, node: torch.fx.Node) -> Value:
 
 
 @rule(aten.index_reduce.default)
-def _index_reduce(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _index_reduce(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     source = scope.tensor(node.args[0])
     dim = normal(int(node.args[1]), len(source.size))  # type: ignore[arg-type]
     index, values = scope.tensor(node.args[2]), scope.tensor(node.args[3])
@@ -154,8 +156,12 @@ def _index_reduce(scope: LoopScope, node: torch.fx.Node) -> Value:
 
 
 def _reduced(
-    scope: LoopScope, node: torch.fx.Node, size: Sequence[Expr], place: Place, reduce: str
-) -> Value:
+    scope: LoopScope,
+    node: torch.fx.Node,
+    size: Sequence[Expr],
+    place: UpdatePlace,
+    reduce: str,
+) -> NodeValue:
     """Lower a reduction of updates into elements, which count too if the node says so."""
     source = scope.tensor(node.args[0])
     own = argument(node, 5, "include_self", True)
@@ -210,11 +216,11 @@ def _torch_dtype(dtype: DType) -> torch.dtype:
 def _divided(
     scope: LoopScope,
     node: torch.fx.Node,
-    total: TensorValue,
+    total: IndexedTensor,
     size: Sequence[Expr],
-    place: Place,
+    place: UpdatePlace,
     start: int,
-) -> TensorValue:
+) -> IndexedTensor:
     """Append nests that count the updates of each element and divide its sum by that."""
     count = scope.workspace(total.size, total.dtype, total)
     builder = NestBuilder(count.size)
@@ -239,7 +245,7 @@ def _divided(
 
 
 @rule(aten.index_put.default, aten._unsafe_index_put.default)
-def _index_put(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _index_put(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     given: Any = node.args[1]
     adds = argument(node, 3, "accumulate", False)
     source, values = scope.tensor(node.args[0]), scope.tensor(node.args[2])
@@ -260,7 +266,7 @@ def _index_put(scope: LoopScope, node: torch.fx.Node) -> Value:
 
 
 @rule(aten.put.default)
-def _put(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _put(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     source = scope.tensor(node.args[0])
     index, values = scope.tensor(node.args[1]), scope.tensor(node.args[2])
     adds = argument(node, 3, "accumulate", False)
@@ -288,8 +294,8 @@ def _put(scope: LoopScope, node: torch.fx.Node) -> Value:
 
 
 def zeros_to_add_to(
-    scope: LoopScope, node: torch.fx.Node, result: TensorValue
-) -> TensorValue:
+    scope: LoopScope, node: torch.fx.Node, result: IndexedTensor
+) -> IndexedTensor:
     """Append a nest of zeros; return the result, or a workspace if it is of a half type."""
     total = result
     if result.dtype in (DType.F16, DType.BF16):
@@ -301,7 +307,7 @@ def zeros_to_add_to(
 
 
 @rule(aten.embedding_dense_backward.default)
-def _embedding_backward(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _embedding_backward(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     gradient, index = scope.tensor(node.args[0]), scope.tensor(node.args[1])
     rows, padding = scope.expr(node.args[2]), scope.expr(node.args[3])
     if node.args[4]:

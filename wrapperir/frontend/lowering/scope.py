@@ -20,7 +20,12 @@ from wrapperir.frontend.aten.values import (
 )
 from wrapperir.frontend.lowering.nest_builder import NestBuilder
 from wrapperir.frontend.lowering.rules import NotLoweredError
-from wrapperir.frontend.lowering.values import TensorValue, Value, dimension, dimensions
+from wrapperir.frontend.lowering.values import (
+    IndexedTensor,
+    NodeValue,
+    dimension,
+    dimensions,
+)
 from wrapperir.frontend.provenance import node_provenance
 from wrapperir.ir import (
     CPU,
@@ -53,7 +58,7 @@ class LoopScope:
     buffers: dict[str, TensorType] = field(factory=dict[str, TensorType])
     inputs: list[str] = field(factory=list[str])
     items: list[Item] = field(factory=list[Item])
-    values: dict[torch.fx.Node, Value] = field(factory=dict[torch.fx.Node, Value])
+    values: dict[torch.fx.Node, NodeValue] = field(factory=dict[torch.fx.Node, NodeValue])
     called: dict[str, torch.fx.Node] = field(factory=dict[str, torch.fx.Node])
     known_symbols: set[str] = field(factory=set[str])
     _names: set[str] = field(factory=set[str], init=False)
@@ -65,7 +70,7 @@ class LoopScope:
 
     # Arguments of nodes.
 
-    def value(self, argument: Any) -> Value:
+    def value(self, argument: Any) -> NodeValue:
         """Return the value of an argument: a node, a number, a list of those."""
         if isinstance(argument, torch.fx.Node):
             return self.values[argument]
@@ -74,14 +79,14 @@ class LoopScope:
             return tuple(self.value(item) for item in items)
         return None if argument is None else self.expr(argument)
 
-    def tensor(self, argument: Any) -> TensorValue:
+    def tensor(self, argument: Any) -> IndexedTensor:
         """Return the tensor that an argument is.
 
         Raises:
             NotLoweredError: it is not a tensor that loops can read.
         """
         value = self.values.get(argument) if isinstance(argument, torch.fx.Node) else None
-        if not isinstance(value, TensorValue):
+        if not isinstance(value, IndexedTensor):
             raise NotLoweredError("an argument is not a tensor of elements")
         return value
 
@@ -93,7 +98,7 @@ class LoopScope:
         """
         if isinstance(argument, torch.fx.Node):
             value = self.values[argument]
-            if isinstance(value, TensorValue | tuple) or value is None:
+            if isinstance(value, IndexedTensor | tuple) or value is None:
                 raise NotLoweredError("an argument is not a number")
             return value
         if is_symbolic(argument):
@@ -108,7 +113,7 @@ class LoopScope:
 
     # Results of nodes.
 
-    def add_input(self, name: str, example: torch.Tensor) -> TensorValue:
+    def add_input(self, name: str, example: torch.Tensor) -> IndexedTensor:
         """Add a buffer that an input or a held tensor is a view of; return the tensor.
 
         Loops write through it what the graph writes to the input.
@@ -118,7 +123,7 @@ class LoopScope:
         self.inputs.append(name)
         return self.add_buffer(name, type)
 
-    def allocate(self, name: str, example: torch.Tensor) -> TensorValue:
+    def allocate(self, name: str, example: torch.Tensor) -> IndexedTensor:
         """Add a buffer for a tensor, laid out as the example is if that is dense."""
         dtype = self.element_type(example.dtype)
         size = tuple(map(lower_extent, example.shape))
@@ -131,8 +136,8 @@ class LoopScope:
         return self.add_buffer(self.new_name(name), type)
 
     def workspace(
-        self, size: Sequence[Expr], dtype: DType, like: TensorValue
-    ) -> TensorValue:
+        self, size: Sequence[Expr], dtype: DType, like: IndexedTensor
+    ) -> IndexedTensor:
         """Add a dense buffer on the device of another tensor."""
         shape = tuple(size)
         device = self.buffers[like.buffer].device
@@ -141,12 +146,12 @@ class LoopScope:
         )
         return self.add_buffer(self.new_name("work"), type)
 
-    def add_buffer(self, name: str, type: TensorType) -> TensorValue:
+    def add_buffer(self, name: str, type: TensorType) -> IndexedTensor:
         """Add a buffer of a type, and return all of it."""
         self._names.add(name)
         self.buffers[name] = type
         count = len(type.size)
-        return TensorValue(
+        return IndexedTensor(
             buffer=name, dtype=type.dtype, size=type.size, index=dimensions(count)
         )
 
@@ -195,7 +200,7 @@ class LoopScope:
         extents = {dimension(number).name: extent for number, extent in enumerate(size)}
         return IndexRanges(extents, symbol_intervals(self.symbols))
 
-    def strided(self, tensor: TensorValue) -> BufferView | None:
+    def strided(self, tensor: IndexedTensor) -> BufferView | None:
         """Return a tensor as a strided view of its buffer, if it is one."""
         type = self.buffers[tensor.buffer]
         if tensor.index == dimensions(len(type.size)) and tensor.size == type.size:
@@ -219,7 +224,9 @@ class LoopScope:
             ),
         )
 
-    def laid_out(self, tensor: TensorValue, example: torch.Tensor, name: str) -> BufferView:
+    def laid_out(
+        self, tensor: IndexedTensor, example: torch.Tensor, name: str
+    ) -> BufferView:
         """Return a tensor with the strides of the example, copied if it has others.
 
         Strides of dimensions of one element, and of empty tensors, do not count.
@@ -245,7 +252,7 @@ class LoopScope:
             return evolve(result, type=evolve(result.type, stride=wanted))
         return result
 
-    def copy(self, source: TensorValue, target: TensorValue, name: str) -> None:
+    def copy(self, source: IndexedTensor, target: IndexedTensor, name: str) -> None:
         """Append a nest that copies a tensor to another of its size."""
         builder = NestBuilder(target.size)
         builder.store(target, builder.point, builder.load(source, builder.point))
@@ -253,7 +260,7 @@ class LoopScope:
 
     # Calls.
 
-    def call(self, node: torch.fx.Node, written: Sequence[TensorValue] = ()) -> Value:
+    def call(self, node: torch.fx.Node, written: Sequence[IndexedTensor] = ()) -> NodeValue:
         """Append a call of the node's operator; return what it returns.
 
         ``written`` are tensors whose buffers the call writes.
@@ -264,7 +271,7 @@ class LoopScope:
             arguments += self._given(each)
         results: list[str] = []
 
-        def lower_result(example: Any) -> Value:
+        def lower_result(example: Any) -> NodeValue:
             if isinstance(example, list | tuple):
                 items: list[Any] = list(example)  # pyright: ignore[reportUnknownArgumentType]
                 return tuple(lower_result(item) for item in items)
@@ -302,7 +309,7 @@ class LoopScope:
         values = pytree.tree_leaves(self.values[node])
         examples = pytree.tree_leaves(node.meta.get("val"))
         for value, example in zip(values, examples, strict=True):
-            if isinstance(value, TensorValue):
+            if isinstance(value, IndexedTensor):
                 found.append((node.name, self.laid_out(value, example, node.name)))
         return found
 

@@ -19,7 +19,7 @@ from wrapperir.frontend.lowering.reduction_space import (
 from wrapperir.frontend.lowering.reductions import space_of
 from wrapperir.frontend.lowering.rules import rule
 from wrapperir.frontend.lowering.scope import LoopScope
-from wrapperir.frontend.lowering.values import TensorValue, Value
+from wrapperir.frontend.lowering.values import IndexedTensor, NodeValue
 from wrapperir.ir import DType, Expr
 from wrapperir.lowering.scalar_op import ReduceOp
 from wrapperir.lowering.scalar_op import ScalarOp as Op
@@ -35,18 +35,18 @@ class _Softmax:
     space: ReductionSpace
     dtype: DType
 
-    def load(self, tensor: TensorValue, inner: Sequence[Expr]) -> str:
+    def load(self, tensor: IndexedTensor, inner: Sequence[Expr]) -> str:
         """Return an element at a point of an inner loop."""
         value = self.builder.load(tensor, self.space.point(self.builder.point, inner))
         return self.builder.cast(value, self.dtype)
 
-    def maximum(self, tensor: TensorValue) -> str:
+    def maximum(self, tensor: IndexedTensor) -> str:
         """Return the greatest element."""
         with self.builder.inner(self.space.inner) as inner:
             (most,) = self.builder.reduce(ReduceOp.MAX, self.load(tensor, inner))
         return most
 
-    def exponentials(self, tensor: TensorValue, most: str) -> str:
+    def exponentials(self, tensor: IndexedTensor, most: str) -> str:
         """Return the sum of ``exp(x - most)``."""
         with self.builder.inner(self.space.inner) as inner:
             less = self.builder.apply(Op.SUB, self.load(tensor, inner), most)
@@ -57,7 +57,7 @@ class _Softmax:
 
 def _softmax_of(
     scope: LoopScope, node: torch.fx.Node
-) -> tuple[TensorValue, ReductionSpace, _Softmax]:
+) -> tuple[IndexedTensor, ReductionSpace, _Softmax]:
     """Return the result of a node, the split of its dimensions, and a new nest."""
     space = space_of(scope, node, arguments(node)["dim"])
     result = scope.allocate(node.name, node.meta["val"])
@@ -65,7 +65,7 @@ def _softmax_of(
 
 
 @rule(aten._softmax.default, aten._log_softmax.default)
-def _softmax(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _softmax(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     """Lower to a nest of the maximum and sum, and one of elements.
 
     They are one kernel where that reads less; where only some elements are used, such as
@@ -98,7 +98,7 @@ def _softmax(scope: LoopScope, node: torch.fx.Node) -> Value:
 
 
 @rule(aten._softmax_backward_data.default, aten._log_softmax_backward_data.default)
-def _softmax_backward(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _softmax_backward(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     """Lower ``(grad - sum(grad * y)) * y``, or ``grad - exp(y) * sum(grad)``."""
     gradient, output = scope.tensor(node.args[0]), scope.tensor(node.args[1])
     result, space, nest = _softmax_of(scope, node)
@@ -125,7 +125,7 @@ def _softmax_backward(scope: LoopScope, node: torch.fx.Node) -> Value:
 
 
 @rule(aten.logsumexp.default)
-def _logsumexp(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _logsumexp(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     tensor = scope.tensor(node.args[0])
     result, space, nest = _softmax_of(scope, node)
     builder = nest.builder

@@ -9,7 +9,7 @@ from wrapperir.ir import DType, Expr, Operation, Symbol, substitute
 
 
 @frozen(kw_only=True)
-class TensorValue:
+class IndexedTensor:
     """A tensor: a buffer and where in it each element is.
 
     ``index`` has an expression for each dimension of the buffer, over ``d0``, ``d1`` …,
@@ -25,9 +25,9 @@ class TensorValue:
         """Return the index in the buffer of the element at a point of the tensor."""
         return rewritten(self.index, point)
 
-    def viewed(self, size: Sequence[Expr], point: Sequence[Expr]) -> "TensorValue":
+    def viewed(self, size: Sequence[Expr], point: Sequence[Expr]) -> "IndexedTensor":
         """Return a view: its element ``d0, d1 …`` is that at ``point`` of this tensor."""
-        return TensorValue(
+        return IndexedTensor(
             buffer=self.buffer,
             dtype=self.dtype,
             size=tuple(size),
@@ -35,7 +35,7 @@ class TensorValue:
         )
 
 
-Value: TypeAlias = Union[TensorValue, Expr, tuple["Value", ...], None]
+NodeValue: TypeAlias = Union[IndexedTensor, Expr, tuple["NodeValue", ...], None]
 """The value of a node; several results are a tuple."""
 
 

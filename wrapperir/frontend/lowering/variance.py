@@ -4,13 +4,13 @@ from typing import Any
 
 import torch
 
+from wrapperir.frontend.lowering.elementwise import number_operand
 from wrapperir.frontend.lowering.nest_builder import NestBuilder
-from wrapperir.frontend.lowering.pointwise import number_operand
 from wrapperir.frontend.lowering.reduction_space import ReductionSpace, arguments
 from wrapperir.frontend.lowering.reductions import space_of, widen
 from wrapperir.frontend.lowering.rules import NotLoweredError, rule
 from wrapperir.frontend.lowering.scope import LoopScope
-from wrapperir.frontend.lowering.values import TensorValue, Value
+from wrapperir.frontend.lowering.values import IndexedTensor, NodeValue
 from wrapperir.ir import Expr, maximum, sub
 from wrapperir.lowering.scalar_op import ReduceOp
 from wrapperir.lowering.scalar_op import ScalarOp as Op
@@ -20,7 +20,7 @@ prims: Any = torch.ops.prims
 
 
 def reduce_moments(
-    builder: NestBuilder, tensor: TensorValue, space: ReductionSpace
+    builder: NestBuilder, tensor: IndexedTensor, space: ReductionSpace
 ) -> tuple[str, str]:
     """Return the mean, and the sum of squared differences from it, of half types as f32."""
     with builder.inner(space.inner) as inner:
@@ -47,7 +47,7 @@ def divided(builder: NestBuilder, value: str, count: Expr, correction: Expr = 0)
     *(aten.var.correction, aten.std.correction, prims.var.default),
     *(aten.var_mean.correction, aten.std_mean.correction),
 )
-def _variance(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _variance(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     given = arguments(node)
     space = space_of(scope, node, given.get("dim", given.get("dims")))
     tensor = scope.tensor(node.args[0])

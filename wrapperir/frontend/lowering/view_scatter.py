@@ -9,7 +9,7 @@ from wrapperir.frontend.lowering.nest_builder import NestBuilder
 from wrapperir.frontend.lowering.overwriting import changed, may_overwrite
 from wrapperir.frontend.lowering.rules import NotLoweredError, argument, rule
 from wrapperir.frontend.lowering.scope import LoopScope
-from wrapperir.frontend.lowering.values import TensorValue, Value, dimensions
+from wrapperir.frontend.lowering.values import IndexedTensor, NodeValue, dimensions
 from wrapperir.frontend.lowering.views import diagonal, normal
 from wrapperir.ir import DType, Expr, add, floordiv, maximum, mod, mul, sub
 from wrapperir.lowering.scalar_op import ScalarOp as Op
@@ -18,7 +18,7 @@ aten: Any = torch.ops.aten
 
 
 @rule(aten.slice_scatter.default)
-def _slice_scatter(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _slice_scatter(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     source, update = scope.tensor(node.args[0]), scope.tensor(node.args[1])
     dim = normal(int(argument(node, 2, "dim", 0)), len(source.size))
     given, step = argument(node, 3, "start"), argument(node, 5, "step", 1)
@@ -51,11 +51,11 @@ def _chosen(
     scope: LoopScope,
     node: torch.fx.Node,
     builder: NestBuilder,
-    result: TensorValue,
-    update: TensorValue,
+    result: IndexedTensor,
+    update: IndexedTensor,
     point: list[Expr],
     mask: str | None,
-) -> TensorValue:
+) -> IndexedTensor:
     """Append the nest of a result: the update where ``mask`` is true, else as before."""
     value = builder.load(update, point, mask=mask)
     if mask is not None:
@@ -67,7 +67,7 @@ def _chosen(
 
 
 @rule(aten.select_scatter.default)
-def _select_scatter(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _select_scatter(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     source, update = scope.tensor(node.args[0]), scope.tensor(node.args[1])
     dim = normal(int(argument(node, 2, "dim")), len(source.size))
     at = scope.expr(argument(node, 3, "index"))
@@ -92,7 +92,7 @@ def _select_scatter(scope: LoopScope, node: torch.fx.Node) -> Value:
 
 
 @rule(aten.diagonal_scatter.default)
-def _diagonal_scatter(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _diagonal_scatter(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     update = scope.tensor(node.args[1])
     offset, first, second = (
         argument(node, 2 + place, name, default)

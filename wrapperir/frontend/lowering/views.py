@@ -8,7 +8,12 @@ import torch
 from wrapperir.frontend.aten.values import lower_extent
 from wrapperir.frontend.lowering.rules import NotLoweredError, rule
 from wrapperir.frontend.lowering.scope import LoopScope
-from wrapperir.frontend.lowering.values import TensorValue, Value, dimension, dimensions
+from wrapperir.frontend.lowering.values import (
+    IndexedTensor,
+    NodeValue,
+    dimension,
+    dimensions,
+)
 from wrapperir.ir import Expr, add, floordiv, mod, mul, product, sub
 
 aten: Any = torch.ops.aten
@@ -26,13 +31,13 @@ def normal(dim: int, count: int) -> int:
 
 
 @rule(aten.permute.default, prims.transpose.default)
-def _permute(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _permute(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     tensor = scope.tensor(node.args[0])
     order: Any = node.args[1]
     return permuted(tensor, order)
 
 
-def permuted(tensor: TensorValue, order: Sequence[int]) -> TensorValue:
+def permuted(tensor: IndexedTensor, order: Sequence[int]) -> IndexedTensor:
     """Return a tensor with its dimensions in another order."""
     count = len(tensor.size)
     point: list[Expr] = [0] * count
@@ -43,7 +48,7 @@ def permuted(tensor: TensorValue, order: Sequence[int]) -> TensorValue:
 
 
 @rule(aten.transpose.int)
-def _transpose(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _transpose(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     tensor = scope.tensor(node.args[0])
     first, second = (normal(dim, len(tensor.size)) for dim in node.args[1:])  # type: ignore[arg-type]
     order = [*range(len(tensor.size))]
@@ -53,13 +58,13 @@ def _transpose(scope: LoopScope, node: torch.fx.Node) -> Value:
 
 
 @rule(aten.t.default)
-def _t(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _t(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     tensor = scope.tensor(node.args[0])
     return permuted(tensor, [*reversed(range(len(tensor.size)))])
 
 
 @rule(aten.expand.default)
-def _expand(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _expand(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     tensor, size = scope.tensor(node.args[0]), example_size(node)
     missing = len(size) - len(tensor.size)
     point = [
@@ -70,7 +75,7 @@ def _expand(scope: LoopScope, node: torch.fx.Node) -> Value:
 
 
 @rule(prims.broadcast_in_dim.default)
-def _broadcast_in_dim(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _broadcast_in_dim(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     tensor, size = scope.tensor(node.args[0]), example_size(node)
     places: Any = node.args[2]
     point = [
@@ -81,7 +86,7 @@ def _broadcast_in_dim(scope: LoopScope, node: torch.fx.Node) -> Value:
 
 
 @rule(aten.slice.Tensor)
-def _slice(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _slice(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     tensor = scope.tensor(node.args[0])
     given: list[Any] = [*node.args, *(0, None, None, 1)[len(node.args) - 1 :]]
     _, dim, start, _, step = given
@@ -109,7 +114,7 @@ def _slice_begin(node: torch.fx.Node, number: int) -> Expr:
 
 
 @rule(aten.select.int)
-def _select(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _select(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     tensor = scope.tensor(node.args[0])
     number = normal(int(node.args[1]), len(tensor.size))  # type: ignore[arg-type]
     at = scope.expr(node.args[2])
@@ -124,7 +129,7 @@ def _select(scope: LoopScope, node: torch.fx.Node) -> Value:
 
 
 @rule(aten.unsqueeze.default)
-def _unsqueeze(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _unsqueeze(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     tensor = scope.tensor(node.args[0])
     count = len(tensor.size) + 1
     number = normal(int(node.args[1]), count)  # type: ignore[arg-type]
@@ -134,7 +139,7 @@ def _unsqueeze(scope: LoopScope, node: torch.fx.Node) -> Value:
 
 
 @rule(aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims)
-def _squeeze(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _squeeze(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     tensor = scope.tensor(node.args[0])
     count = len(tensor.size)
     chosen: Any = node.args[1] if len(node.args) > 1 else range(count)
@@ -155,11 +160,13 @@ def _squeeze(scope: LoopScope, node: torch.fx.Node) -> Value:
     aten._reshape_alias.default,
     aten._reshape_copy.default,
 )
-def _view(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _view(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     return reshaped(scope, scope.tensor(node.args[0]), example_size(node))
 
 
-def reshaped(scope: LoopScope, tensor: TensorValue, size: Sequence[Expr]) -> TensorValue:
+def reshaped(
+    scope: LoopScope, tensor: IndexedTensor, size: Sequence[Expr]
+) -> IndexedTensor:
     """Return a tensor with the same elements in row-major order.
 
     Dimensions are matched in groups of equal products, so that indices of a group stay
@@ -219,12 +226,12 @@ def split_position(position: Expr, size: Sequence[Expr]) -> list[Expr]:
 @rule(
     aten.alias.default, aten.detach.default, aten.lift_fresh.default, prims.view_of.default
 )
-def _alias(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _alias(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     return scope.tensor(node.args[0])
 
 
 @rule(aten.flip.default, prims.rev.default)
-def _flip(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _flip(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     tensor = scope.tensor(node.args[0])
     dims: Any = node.args[1]
     point = [*dimensions(len(tensor.size))]
@@ -235,14 +242,14 @@ def _flip(scope: LoopScope, node: torch.fx.Node) -> Value:
 
 
 @rule(aten.diagonal.default)
-def _diagonal(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _diagonal(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     given: list[Any] = [*node.args[1:], *(0, 0, 1)[len(node.args) - 1 :]]
     return diagonal(scope.tensor(node.args[0]), example_size(node), *given)
 
 
 def diagonal(
-    tensor: TensorValue, size: Sequence[Expr], offset: Any, first: int, second: int
-) -> TensorValue:
+    tensor: IndexedTensor, size: Sequence[Expr], offset: Any, first: int, second: int
+) -> IndexedTensor:
     """Return a diagonal of two dimensions, which has a size.
 
     Raises:
@@ -266,13 +273,13 @@ def diagonal(
 
 
 @rule(aten.split.Tensor, aten.split_with_sizes.default, aten.chunk.default, aten.unbind.int)
-def _split(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _split(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     tensor = scope.tensor(node.args[0])
     is_unbound = node.target is aten.unbind.int
     at = 1 if is_unbound else 2
     dim: Any = node.args[at] if len(node.args) > at else node.kwargs.get("dim", 0)
     number = normal(dim, len(tensor.size))
-    results: list[Value] = []
+    results: list[NodeValue] = []
     begin: Expr = 0
     for example in node.meta["val"]:
         size = tuple(map(lower_extent, example.shape))
@@ -289,7 +296,7 @@ def _split(scope: LoopScope, node: torch.fx.Node) -> Value:
 
 
 @rule(aten.unfold.default)
-def _unfold(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _unfold(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     tensor = scope.tensor(node.args[0])
     count = len(tensor.size)
     number = normal(int(node.args[1]), count)  # type: ignore[arg-type]
@@ -302,7 +309,7 @@ def _unfold(scope: LoopScope, node: torch.fx.Node) -> Value:
 
 
 @rule(aten.as_strided.default)
-def _as_strided(scope: LoopScope, node: torch.fx.Node) -> Value:
+def _as_strided(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     tensor = scope.tensor(node.args[0])
     type = scope.buffers[tensor.buffer]
     source: Any = node.args[0]
@@ -321,10 +328,10 @@ def _as_strided(scope: LoopScope, node: torch.fx.Node) -> Value:
     point = positions_in(type.size, type.stride, position)
     ranges = scope.ranges(size)
     index = tuple(ranges.simplify(each) for each in point)
-    return TensorValue(buffer=tensor.buffer, dtype=tensor.dtype, size=size, index=index)
+    return IndexedTensor(buffer=tensor.buffer, dtype=tensor.dtype, size=size, index=index)
 
 
-def has_layout(scope: LoopScope, tensor: TensorValue, example: torch.Tensor) -> bool:
+def has_layout(scope: LoopScope, tensor: IndexedTensor, example: torch.Tensor) -> bool:
     """Say whether a tensor is where the example is in its storage."""
     found = scope.strided(tensor)
     if found is None or found.type.offset != lower_extent(example.storage_offset()):

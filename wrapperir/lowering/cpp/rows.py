@@ -44,7 +44,7 @@ _COSTS: Mapping[ScalarOp, int] = {
     ScalarOp.CAST: 2,
 }
 
-_Key: TypeAlias = Hashable
+_RowKey: TypeAlias = Hashable
 
 
 @frozen
@@ -74,10 +74,10 @@ def find_rows(nest: Nest, places: Iterable[int]) -> KeptRows:
         for step in (step.body if isinstance(step, InnerLoop) else (step,))
         if isinstance(step, Store)
     }
-    arrays: dict[_Key, KeptRow] = {}
+    arrays: dict[_RowKey, KeptRow] = {}
     stored: dict[str, str] = {}
     read: dict[str, str] = {}
-    known: dict[_Key, str] = {}
+    known: dict[_RowKey, str] = {}
     for loop in steps:
         assert isinstance(loop, InnerLoop)
         length = _length(loop)
@@ -113,7 +113,7 @@ class _Values:
 
     def __init__(self, loop: InnerLoop, written: set[str]) -> None:
         """Give a key to each value that no written buffer decides."""
-        self.keys: dict[str, _Key] = {}
+        self.keys: dict[str, _RowKey] = {}
         self.dtypes: dict[str, DType] = {}
         self._loop = loop
         self._costs: dict[str, int] = {}
@@ -137,8 +137,8 @@ class _Values:
 
     def _parts(
         self, step: Literal | IndexValue | Load | Apply, axes: Mapping[str, Expr]
-    ) -> tuple[_Key, ...]:
-        def part(expr: Expr) -> _Key:
+    ) -> tuple[_RowKey, ...]:
+        def part(expr: Expr) -> _RowKey:
             names = (name for name in names_in(step) if name in self.keys)
             used = tuple(self.keys[name] for name in sorted(names))
             return (substitute(expr, axes) if _has_names(expr) else expr, used)
@@ -155,7 +155,7 @@ class _Values:
             case Apply():
                 return (step.op, step.dtype, *map(self._key, step.operands))
 
-    def _key(self, name: str) -> _Key:
+    def _key(self, name: str) -> _RowKey:
         return self.keys.get(name, ("outer", name))
 
     def _cost(self, step: Instruction) -> int:
@@ -166,7 +166,7 @@ class _Values:
             own = _COSTS.get(step.op, 1)
         return own + sum(self._costs.get(name, 0) for name in names_in(step))
 
-    def needed(self, known: Mapping[_Key, str]) -> Sequence[str]:
+    def needed(self, known: Mapping[_RowKey, str]) -> Sequence[str]:
         """Return the costly values that are known and that other values are made of."""
         found = {
             name

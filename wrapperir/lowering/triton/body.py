@@ -24,13 +24,13 @@ from wrapperir.lowering.scalar_op import ReduceOp
 from wrapperir.lowering.triton.dtypes import TYPES
 from wrapperir.lowering.triton.folds import ExtremePlace, Fold
 from wrapperir.lowering.triton.index_code import IndexWriter
-from wrapperir.lowering.triton.memory import Memory
+from wrapperir.lowering.triton.memory import MemoryCode
 from wrapperir.lowering.triton.moments import Moments, Softmax
 from wrapperir.lowering.triton.reduction import Reduction
 from wrapperir.lowering.triton.scalar_code import scalar_code
 from wrapperir.lowering.triton.scans import write_scan
-from wrapperir.lowering.triton.tile import Dimension
-from wrapperir.lowering.triton.writer import Value, Writer
+from wrapperir.lowering.triton.tile import BlockDimension
+from wrapperir.lowering.triton.writer import BlockValue, Writer
 
 _REDUCTIONS: Mapping[ReduceOp, type[Reduction]] = {
     ReduceOp.ARGMIN: ExtremePlace,
@@ -42,16 +42,16 @@ _INT32 = (-(1 << 31), (1 << 31) - 1)
 
 
 @define
-class Body:
+class KernelBody:
     """Writes the instructions of a kernel's nest."""
 
     kernel: LoopKernel
     writer: Writer
     ranges: IndexRanges
     is_wide: bool
-    values: dict[str, Value] = field(factory=dict[str, Value], init=False)
+    values: dict[str, BlockValue] = field(factory=dict[str, BlockValue], init=False)
     index: IndexWriter = field(init=False)
-    memory: Memory = field(init=False)
+    memory: MemoryCode = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         """Make the writers of indices and of memory accesses."""
@@ -59,12 +59,12 @@ class Body:
         self.index = IndexWriter(
             self.writer, self.ranges, symbols, self.values, self.is_wide
         )
-        self.memory = Memory(self.kernel, self.writer, self.index, self.values)
+        self.memory = MemoryCode(self.kernel, self.writer, self.index, self.values)
 
     def write(self) -> None:
         """Write the whole body."""
         self._write_parallel_indices()
-        held: set[Dimension] = set()
+        held: set[BlockDimension] = set()
         for number, step in enumerate(self.kernel.nest.body):
             if isinstance(step, InnerLoop):
                 self._write_loop(step, number, held)
@@ -78,13 +78,13 @@ class Body:
         kind = ".to(tl.int64)" if self.is_wide else ""
         rest = f"tl.program_id(0){kind}"
         if len(dims) > 1:
-            rest = self.writer.define(Value(rest, DType.I32), "program").text
+            rest = self.writer.define(BlockValue(rest, DType.I32), "program").text
         for dim in reversed(dims):
             here = rest
             extent = self.index.text(dim.extent).text
             if dim is not first:
                 count = self.writer.define(
-                    Value(f"tl.cdiv({extent}, {dim.block})", DType.I32), "count"
+                    BlockValue(f"tl.cdiv({extent}, {dim.block})", DType.I32), "count"
                 ).text
                 here = f"({rest} % {count})"
                 rest = f"{rest} // {count}"
@@ -94,12 +94,12 @@ class Body:
             self._write_index(dim, f"{here} * {dim.block} + {lanes}", extent)
             self.index.enter(dim, dim.axes)
 
-    def _write_index(self, dim: Dimension, text: str, extent: str) -> None:
+    def _write_index(self, dim: BlockDimension, text: str, extent: str) -> None:
         self.writer.add(f"{dim.index} = {text}")
         if self.writer.is_masked(dim):
             self.writer.add(f"{dim.mask} = {dim.index} < {extent}")
 
-    def _write_loop(self, loop: InnerLoop, number: int, held: set[Dimension]) -> None:
+    def _write_loop(self, loop: InnerLoop, number: int, held: set[BlockDimension]) -> None:
         dim = self.writer.tile.loops[loop.axes]
         writer = self.writer
         extent = self.index.text(dim.extent).text
@@ -115,7 +115,9 @@ class Body:
             for step in loop.body:
                 self._write_in_loop(step, dim, loop.axes)
         else:
-            base = writer.define(Value(f"{lanes}{kind}", DType.I32), f"{dim.index}base")
+            base = writer.define(
+                BlockValue(f"{lanes}{kind}", DType.I32), f"{dim.index}base"
+            )
             offset = writer.names.fresh(f"{dim.index}offset")
             reductions: list[Reduction] = []
             with writer.loop(f"for {offset} in range(0, {extent}, {dim.block}):"):
@@ -129,7 +131,7 @@ class Body:
         self.memory.end_loop()
 
     def _write_in_loop(
-        self, step: Instruction, dim: Dimension, axes: Sequence[Axis], offset: str = ""
+        self, step: Instruction, dim: BlockDimension, axes: Sequence[Axis], offset: str = ""
     ) -> Reduction | None:
         """Write an instruction of an inner loop; return a reduction to be finished."""
         match step:
@@ -179,7 +181,7 @@ class Body:
         text = f"tl.full([], {code.text}, {kind})"
         if code.dims:
             text = f"({code.text}).to({kind})"
-        value = Value(text, step.dtype, code.dims, code.level)
+        value = BlockValue(text, step.dtype, code.dims, code.level)
         self.values[step.result] = self.writer.define(value, step.result)
 
     def _write_apply(self, step: Apply) -> None:
@@ -190,9 +192,9 @@ class Body:
         assert code is not None, f"{step.op} of {operands[-1].dtype}"
         for function in code.functions:
             self.writer.call(function)
-        dims = frozenset[Dimension]().union(*(value.dims for value in operands))
+        dims = frozenset[BlockDimension]().union(*(value.dims for value in operands))
         level = max(value.level for value in operands)
-        value = Value(code.text, step.dtype, dims, level)
+        value = BlockValue(code.text, step.dtype, dims, level)
         self.values[step.result] = self.writer.define(value, step.result)
 
 

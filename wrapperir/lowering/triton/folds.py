@@ -9,7 +9,7 @@ from wrapperir.ir import DType
 from wrapperir.lowering.scalar_op import ReduceOp
 from wrapperir.lowering.triton.dtypes import HALF, TYPES, limits
 from wrapperir.lowering.triton.reduction import Reduction, Results
-from wrapperir.lowering.triton.writer import Value
+from wrapperir.lowering.triton.writer import BlockValue
 
 _FUNCTIONS: Mapping[ReduceOp, str] = {
     ReduceOp.PROD: "multiplied",
@@ -55,13 +55,15 @@ class Fold(Reduction):
             case _:
                 return 0
 
-    def _operand(self) -> Value:
+    def _operand(self) -> BlockValue:
         value = self.operands[0]
         if self._op in (ReduceOp.ANY, ReduceOp.ALL) and value.dtype is not DType.BOOL:
-            text = Value(f"({value.text} != 0)", DType.BOOL, value.dims, value.level)
+            text = BlockValue(f"({value.text} != 0)", DType.BOOL, value.dims, value.level)
             value = self.writer.define(text)
         elif value.dtype in HALF:
-            text = Value(f"{value.text}.to(tl.float32)", DType.F32, value.dims, value.level)
+            text = BlockValue(
+                f"{value.text}.to(tl.float32)", DType.F32, value.dims, value.level
+            )
             value = self.writer.define(text)
         return self.masked(value, self._identity)
 
@@ -116,13 +118,13 @@ class ExtremePlace(Reduction):
     def _start(self, dtype: DType) -> float:
         return limits(dtype)[self.step.op is ReduceOp.ARGMIN]
 
-    def _pair(self) -> tuple[Value, Value]:
+    def _pair(self) -> tuple[BlockValue, BlockValue]:
         value = self.operands[0]
         if value.dtype in HALF or value.dtype is DType.BOOL:
             wide = DType.F32 if value.dtype in HALF else DType.I32
             text = f"{value.text}.to({TYPES[wide]})"
-            value = self.writer.define(Value(text, wide, value.dims, value.level))
-        place = Value(
+            value = self.writer.define(BlockValue(text, wide, value.dims, value.level))
+        place = BlockValue(
             self.dim.index,
             self.writer.index_dtype,
             frozenset({self.dim}),

@@ -4,12 +4,21 @@ from collections.abc import Mapping, Sequence
 
 from attrs import frozen
 
-from wrapperir.ir import DType, Expr, ExprOp, Operation, Symbol
-from wrapperir.ir.expr import add, mul, product, symbols_in
+from wrapperir.ir import (
+    DType,
+    Expr,
+    ExprOp,
+    Operation,
+    Symbol,
+    add,
+    mul,
+    product,
+    symbols_in,
+)
 from wrapperir.lowering.indexing import IndexRanges
 from wrapperir.lowering.loops import Axis
-from wrapperir.lowering.triton.tile import Dimension
-from wrapperir.lowering.triton.writer import BODY, Value, Writer
+from wrapperir.lowering.triton.tile import BlockDimension
+from wrapperir.lowering.triton.writer import BODY, BlockValue, Writer
 
 _INFIX: Mapping[ExprOp, str] = {
     ExprOp.ADD: "+",
@@ -45,7 +54,7 @@ _LARGEST = (1 << 31) - 1
 class AxisPlace:
     """The place of an axis among those of its dimension."""
 
-    dimension: Dimension
+    dimension: BlockDimension
     axes: tuple[Axis, ...]
     position: int
 
@@ -58,7 +67,7 @@ class IndexWriter:
         writer: Writer,
         ranges: IndexRanges,
         symbols: Mapping[str, DType],
-        values: Mapping[str, Value],
+        values: Mapping[str, BlockValue],
         is_wide: bool,
     ) -> None:
         """Begin without axes.
@@ -73,12 +82,12 @@ class IndexWriter:
         self._dtype = DType.I64 if is_wide else DType.I32
         self._axes: dict[str, AxisPlace] = {}
 
-    def enter(self, dimension: Dimension, axes: tuple[Axis, ...]) -> None:
+    def enter(self, dimension: BlockDimension, axes: tuple[Axis, ...]) -> None:
         """Take the axes of a dimension, which indices may use from here."""
         for position, axis in enumerate(axes):
             self._axes[axis.name] = AxisPlace(dimension, axes, position)
 
-    def offset(self, index: Sequence[Expr], stride: Sequence[Expr]) -> Value:
+    def offset(self, index: Sequence[Expr], stride: Sequence[Expr]) -> BlockValue:
         """Return the offset of an access, in elements, as text to be put in parentheses."""
         total: Expr = 0
         for expr, step in zip(index, stride, strict=True):
@@ -94,14 +103,14 @@ class IndexWriter:
                 parts.append(self.text(part, is_wide=is_indirect))
         return _sum(parts)
 
-    def text(self, expr: Expr, *, is_wide: bool = False) -> Value:
+    def text(self, expr: Expr, *, is_wide: bool = False) -> BlockValue:
         """Return an expression as text, with 64 bits if ``is_wide``.
 
         Raises:
             NotImplementedError: it has an operator that kernels do not have.
         """
         if isinstance(expr, int):
-            return Value(str(int(expr)), DType.I64 if _is_long(expr) else DType.I32)
+            return BlockValue(str(int(expr)), DType.I64 if _is_long(expr) else DType.I32)
         if isinstance(expr, Symbol):
             return self._symbol(expr.name, is_wide)
         if not isinstance(expr, Operation) or expr.op not in WRITTEN:
@@ -110,7 +119,9 @@ class IndexWriter:
         is_plain = all(self._ranges.is_nonnegative(arg) for arg in expr.args)
         return self._operation(expr.op, parts, is_plain)
 
-    def _operation(self, op: ExprOp, parts: Sequence[Value], is_plain: bool) -> Value:
+    def _operation(
+        self, op: ExprOp, parts: Sequence[BlockValue], is_plain: bool
+    ) -> BlockValue:
         texts = [part.text for part in parts]
         match op:
             case ExprOp.FLOORDIV | ExprOp.MOD:
@@ -143,39 +154,39 @@ class IndexWriter:
                     texts = [f"({text} != 0)" for text in texts]
                 return _of(parts, f"({f' {_INFIX[op]} '.join(texts)})")
 
-    def _typed(self, part: Value) -> str:
+    def _typed(self, part: BlockValue) -> str:
         """Return an operand of a function, whose parameters must not be constants."""
         if part.text.lstrip("-").isdigit():
             kind = "tl.int64" if part.dtype is DType.I64 else "tl.int32"
             return f"tl.full([], {part.text}, {kind})"
         return part.text
 
-    def _symbol(self, name: str, is_wide: bool) -> Value:
+    def _symbol(self, name: str, is_wide: bool) -> BlockValue:
         place = self._axes.get(name)
         if place is not None:
             code = self.group(place, place.position, place.position)
         elif name in self._values:
             code = self._values[name]
         else:
-            code = Value(name, self._symbols.get(name, DType.I64))
+            code = BlockValue(name, self._symbols.get(name, DType.I64))
         if not is_wide or code.dtype is DType.I64 or code.text.isdigit():
             return code
         # A size may be a constant of Python's in a kernel that was compiled for it.
         text = f"tl.full([], {code.text}, tl.int64)"
         if code.dims:
             text = f"{code.text}.to(tl.int64)"
-        return Value(text, DType.I64, code.dims, code.level)
+        return BlockValue(text, DType.I64, code.dims, code.level)
 
-    def group(self, place: AxisPlace, first: int, last: int) -> Value:
+    def group(self, place: AxisPlace, first: int, last: int) -> BlockValue:
         """Return the flat index of neighbouring axes of a dimension."""
         dimension, axes = place.dimension, place.axes
         level = self._writer.level_of(dimension)
-        value = Value(dimension.index, self._dtype, frozenset({dimension}), level)
+        value = BlockValue(dimension.index, self._dtype, frozenset({dimension}), level)
         before = [axis.extent for axis in axes[:first] if axis.extent != 1]
         after = product(tuple(axis.extent for axis in axes[last + 1 :]))
         own = product(tuple(axis.extent for axis in axes[first : last + 1]))
         if own == 1:
-            return Value("0", self._dtype)
+            return BlockValue("0", self._dtype)
         text = value.text
         if after != 1:
             text = f"{text} // {self.text(after).text}"
@@ -184,9 +195,9 @@ class IndexWriter:
         name = axes[last].name if first == last else "t"
         return self._writer.define(_of([value], text), name)
 
-    def _axis_terms(self, scales: Mapping[str, Expr]) -> list[Value]:
+    def _axis_terms(self, scales: Mapping[str, Expr]) -> list[BlockValue]:
         """Return terms of axes; neighbours that make one index together are one term."""
-        parts: list[Value] = []
+        parts: list[BlockValue] = []
         places = {name: self._axes[name] for name in scales}
         spaces = dict.fromkeys((p.dimension, p.axes) for p in places.values())
         for dimension, axes in spaces:
@@ -208,7 +219,7 @@ class IndexWriter:
                     parts.append(self._scaled(self.group(place, first, last), scale))
         return parts
 
-    def _scaled(self, value: Value, scale: Expr) -> Value:
+    def _scaled(self, value: BlockValue, scale: Expr) -> BlockValue:
         if scale == 1:
             return value
         factor = self.text(scale)
@@ -223,15 +234,15 @@ def _atom(text: str) -> str:
     return f"({text})" if text.startswith("-") else text
 
 
-def _of(parts: Sequence[Value], text: str) -> Value:
+def _of(parts: Sequence[BlockValue], text: str) -> BlockValue:
     """Return the value of a text that is made of parts."""
-    dims = frozenset[Dimension]().union(*(part.dims for part in parts))
+    dims = frozenset[BlockDimension]().union(*(part.dims for part in parts))
     is_long = any(part.dtype is DType.I64 for part in parts)
     level = max((part.level for part in parts), default=BODY)
-    return Value(text, DType.I64 if is_long else DType.I32, dims, level)
+    return BlockValue(text, DType.I64 if is_long else DType.I32, dims, level)
 
 
-def _sum(parts: Sequence[Value]) -> Value:
+def _sum(parts: Sequence[BlockValue]) -> BlockValue:
     if len(parts) == 1:
         return parts[0]
     return _of(parts, " + ".join(_atom(part.text) for part in parts))

@@ -15,7 +15,7 @@ from wrapperir.ir import Expr, KernelConfig
 from wrapperir.lowering.indexing import IndexRanges
 from wrapperir.lowering.loops import InnerLoop, Load, Reduce, Scan, Store
 from wrapperir.lowering.renderer import LoopKernel
-from wrapperir.lowering.triton.tile import Dimension, Tile, held_block
+from wrapperir.lowering.triton.tile import BlockDimension, Tile, held_block
 
 _UNKNOWN_SIZE = 4096
 """The size that a symbol is taken to have."""
@@ -32,7 +32,7 @@ class Contiguous(StrEnum):
 
 
 @frozen
-class Launch:
+class LaunchRule:
     """Block sizes by constexpr, and warps."""
 
     blocks: tuple[tuple[str, int], ...]
@@ -44,7 +44,7 @@ class Launch:
         return KernelConfig(values)
 
 
-def plan_launches(kernel: LoopKernel, tile: Tile, ranges: IndexRanges) -> list[Launch]:
+def plan_launches(kernel: LoopKernel, tile: Tile, ranges: IndexRanges) -> list[LaunchRule]:
     """Return ways to launch a kernel, the preferred one first."""
     if not tile.inner:
         found = _pointwise(kernel, tile)
@@ -58,7 +58,7 @@ def plan_launches(kernel: LoopKernel, tile: Tile, ranges: IndexRanges) -> list[L
     return list(dict.fromkeys(found))
 
 
-def is_masked(dimension: Dimension, launches: Sequence[Launch]) -> bool:
+def is_masked(dimension: BlockDimension, launches: Sequence[LaunchRule]) -> bool:
     """Say whether any launch has a block that reaches beyond a dimension's extent."""
     extent = dimension.extent
     if not isinstance(extent, int) or extent == 0:
@@ -82,13 +82,13 @@ def _clamp(number: int, low: int, high: int) -> int:
     return max(low, min(number, high))
 
 
-def _pointwise(kernel: LoopKernel, tile: Tile) -> list[Launch]:
+def _pointwise(kernel: LoopKernel, tile: Tile) -> list[LaunchRule]:
     dims = tile.parallel
     sizes = [_power(size_of(dim.extent)) for dim in dims]
     shapes: list[tuple[int, ...]]
     match len(dims):
         case 0:
-            return [Launch((), 1)]
+            return [LaunchRule((), 1)]
         case 1:
             extent = dims[0].extent
             points = extent if isinstance(extent, int) else 1 << 20
@@ -103,7 +103,7 @@ def _pointwise(kernel: LoopKernel, tile: Tile) -> list[Launch]:
         case _:
             ones = [1] * len(dims[3:])
             shapes = [(*ones, 8, 16, 16), (*ones, 4, 32, 32)]
-    launches: list[Launch] = []
+    launches: list[LaunchRule] = []
     for shape in shapes:
         blocks = _fitted(shape, sizes)
         total = prod(blocks)
@@ -123,14 +123,16 @@ def _fitted(shape: Sequence[int], sizes: Sequence[int]) -> list[int]:
     return blocks
 
 
-def _launch(dims: Sequence[Dimension], blocks: Sequence[int], warps: int) -> Launch:
+def _launch(
+    dims: Sequence[BlockDimension], blocks: Sequence[int], warps: int
+) -> LaunchRule:
     pairs = zip((dim.block for dim in dims), blocks, strict=True)
-    return Launch(tuple(pairs), max(_power(warps), 1))
+    return LaunchRule(tuple(pairs), max(_power(warps), 1))
 
 
 def _reducing(
-    tile: Tile, rows: int, columns: Mapping[Dimension, int], warps: int
-) -> Launch:
+    tile: Tile, rows: int, columns: Mapping[BlockDimension, int], warps: int
+) -> LaunchRule:
     """Return a launch whose last parallel dimension has ``rows``, and others one."""
     parallel = [1] * len(tile.parallel)
     if parallel:
@@ -139,8 +141,8 @@ def _reducing(
     return _launch(dims, (*parallel, *(columns[dim] for dim in tile.inner)), warps)
 
 
-def _columns(tile: Tile, most: int) -> dict[Dimension, int]:
-    found: dict[Dimension, int] = {}
+def _columns(tile: Tile, most: int) -> dict[BlockDimension, int]:
+    found: dict[BlockDimension, int] = {}
     for dim in tile.inner:
         held = held_block(dim.extent)
         if dim.is_held:
@@ -166,10 +168,10 @@ def _most_rows(tile: Tile, rows: int, columns: int) -> int:
     return _clamp(_power(rows), 1, min(most, _power(_rows(tile))))
 
 
-def _inner_reduction(kernel: LoopKernel, tile: Tile) -> list[Launch]:
+def _inner_reduction(kernel: LoopKernel, tile: Tile) -> list[LaunchRule]:
     points = _points(tile)
     length = max(size_of(dim.extent) for dim in tile.inner)
-    launches: list[Launch] = []
+    launches: list[LaunchRule] = []
     if all(dim.is_held for dim in tile.inner):
         columns = _columns(tile, 1)
         widest = max(columns.values())
@@ -205,10 +207,10 @@ def _inner_reduction(kernel: LoopKernel, tile: Tile) -> list[Launch]:
     return launches
 
 
-def _outer_reduction(kernel: LoopKernel, tile: Tile) -> list[Launch]:
+def _outer_reduction(kernel: LoopKernel, tile: Tile) -> list[LaunchRule]:
     x, points = _rows(tile), _points(tile)
     length = max(size_of(dim.extent) for dim in tile.inner)
-    launches: list[Launch] = []
+    launches: list[LaunchRule] = []
     if all(dim.is_held for dim in tile.inner):
         columns = _columns(tile, 1)
         widest = max(columns.values())
@@ -243,9 +245,9 @@ def _outer_reduction(kernel: LoopKernel, tile: Tile) -> list[Launch]:
     return launches
 
 
-def _mixed_reduction(kernel: LoopKernel, tile: Tile) -> list[Launch]:
+def _mixed_reduction(kernel: LoopKernel, tile: Tile) -> list[LaunchRule]:
     """Return tiles in which accesses along rows and across them both coalesce."""
-    launches: list[Launch] = []
+    launches: list[LaunchRule] = []
     for rows, most in ((32, 64), (64, 64), (32, 32), (16, 64)):
         columns = _columns(tile, most)
         widest = max(columns.values())

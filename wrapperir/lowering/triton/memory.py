@@ -19,8 +19,8 @@ from wrapperir.lowering.renderer import LoopKernel
 from wrapperir.lowering.substitution import index_of, instructions, operands
 from wrapperir.lowering.triton.dtypes import TYPES, number_text
 from wrapperir.lowering.triton.index_code import IndexWriter
-from wrapperir.lowering.triton.tile import Dimension
-from wrapperir.lowering.triton.writer import Value, Writer, joined
+from wrapperir.lowering.triton.tile import BlockDimension
+from wrapperir.lowering.triton.writer import BlockValue, Writer, joined
 
 _ATOMIC: Mapping[StoreMode, str] = {
     StoreMode.ADD: "tl.atomic_add",
@@ -34,10 +34,10 @@ class _Guard:
     """A check that was made: what it was computed from, and its condition."""
 
     sources: frozenset[str]
-    condition: Value
+    condition: BlockValue
 
 
-class Memory:
+class MemoryCode:
     """Writes what accesses memory.
 
     Elements outside of the tile's extents are masked.  So are accesses at positions that a
@@ -49,7 +49,7 @@ class Memory:
         kernel: LoopKernel,
         writer: Writer,
         index: IndexWriter,
-        values: Mapping[str, Value],
+        values: Mapping[str, BlockValue],
     ) -> None:
         """Begin with no access made."""
         self._kernel = kernel
@@ -67,11 +67,11 @@ class Memory:
         self._checks = 0
         self._guards: list[_Guard] = []
         self._sources = _sources(steps) if kernel.fault is not None else {}
-        self._loop: Dimension | None = None
+        self._loop: BlockDimension | None = None
         self._here = 0
         self._reads_left = _reads_by_loop(kernel.nest)
 
-    def begin_loop(self, number: int, dim: Dimension) -> None:
+    def begin_loop(self, number: int, dim: BlockDimension) -> None:
         """Take the instructions of an inner loop, the step of this number."""
         self._loop = dim
         self._here = number
@@ -80,7 +80,7 @@ class Memory:
         """Take instructions that are in no inner loop."""
         self._loop = None
 
-    def load(self, step: Load) -> Value:
+    def load(self, step: Load) -> BlockValue:
         """Return the value of a load."""
         offset = self._index.offset(step.index, self._buffers[step.buffer].stride)
         selecting = self._selecting(step.mask, _index_names(step.index))
@@ -100,7 +100,7 @@ class Memory:
         if step.buffer in self._is_stored:
             self._wait()
         self._is_read.add(step.buffer)
-        value = Value(text, step.dtype, offset.dims, level)
+        value = BlockValue(text, step.dtype, offset.dims, level)
         return self._writer.define(value, step.result, f"{text} #{version}")
 
     def store(self, step: Store) -> None:
@@ -143,20 +143,20 @@ class Memory:
         if step.mask is not None:
             mask = self._values[step.mask]
             names.append(step.mask)
-            inverse = Value(f"({mask.text} == 0)", DType.BOOL, mask.dims, mask.level)
+            inverse = BlockValue(f"({mask.text} == 0)", DType.BOOL, mask.dims, mask.level)
             condition = joined([condition, inverse], "|", DType.BOOL)
             condition = self._writer.define(condition)
-        fails = Value(
+        fails = BlockValue(
             f"({condition.text} == 0)", DType.BOOL, condition.dims, condition.level
         )
         fails = self._writer.define(fails)
-        offset, masks = self._masked(Value("0", DType.I32), fails.dims, [fails])
+        offset, masks = self._masked(BlockValue("0", DType.I32), fails.dims, [fails])
         pointer = f"{fault.name} + {offset.text}" if offset.dims else fault.name
         self._writer.add(f"tl.store({pointer}, {self._checks}, {masks[0].text})")
         self._guards.append(_Guard(self._all_sources(names), condition))
 
     def _store_extreme(
-        self, mode: StoreMode, pointer: str, value: Value, mask: str | None
+        self, mode: StoreMode, pointer: str, value: BlockValue, mask: str | None
     ) -> None:
         """Write an atomic minimum or maximum of real numbers, in which NaN wins.
 
@@ -168,7 +168,7 @@ class Memory:
         if mode is StoreMode.MIN:
             quiet |= 1 << bits - 1
         text = f"tl.full([], {quiet}, tl.uint{bits}).to({TYPES[value.dtype]}, bitcast=True)"
-        nan = self._writer.define(Value(text, value.dtype)).text
+        nan = self._writer.define(BlockValue(text, value.dtype)).text
         given = f"tl.where({value.text} != {value.text}, {nan}, {value.text})"
         before = self._writer.names.fresh("before")
         self._writer.add(f"{before} = {_format_store(mode, pointer, given, mask)}")
@@ -176,7 +176,7 @@ class Memory:
         both = was_nan if mask is None else f"({was_nan}) & {mask}"
         self._writer.add(_format_store(mode, pointer, nan, both))
 
-    def _selecting(self, mask: str | None, names: Iterable[str]) -> list[Value]:
+    def _selecting(self, mask: str | None, names: Iterable[str]) -> list[BlockValue]:
         """Return the masks of an access beside those of the tile."""
         found = [] if mask is None else [self._values[mask]]
         if self._guards:
@@ -185,8 +185,11 @@ class Memory:
         return found
 
     def _masked(
-        self, offset: Value, dims: frozenset[Dimension], selecting: Sequence[Value]
-    ) -> tuple[Value, list[Value]]:
+        self,
+        offset: BlockValue,
+        dims: frozenset[BlockDimension],
+        selecting: Sequence[BlockValue],
+    ) -> tuple[BlockValue, list[BlockValue]]:
         """Return an offset in the shape of an access, and its mask, if it has one."""
         dims = dims.union(*(value.dims for value in selecting))
         masks = [*self._writer.mask(dims), *selecting]
@@ -195,7 +198,7 @@ class Memory:
             text = f"tl.zeros({self._writer.shape(dims)}, tl.int32)"
             if offset.text != "0":
                 text = f"({offset.text}) + {text}"
-            offset = Value(text, offset.dtype, dims, level)
+            offset = BlockValue(text, offset.dtype, dims, level)
         if not masks:
             return offset, []
         return offset, [joined(masks, "&", DType.BOOL)]
@@ -210,7 +213,7 @@ class Memory:
         extent = None if self._loop is None else self._loop.extent
         return isinstance(extent, int) and extent > 0
 
-    def _hint(self, buffer: str, offset: Value) -> str | None:
+    def _hint(self, buffer: str, offset: BlockValue) -> str | None:
         """Return the eviction policy of a load: what is read again stays in the cache."""
         if not self._has_loops:
             return None
@@ -242,7 +245,7 @@ def _format_store(mode: StoreMode, pointer: str, value: str, mask: str | None) -
     return f"{_ATOMIC.get(mode, 'tl.store')}({', '.join(arguments)})"
 
 
-def _pointer(buffer: str, offset: Value) -> str:
+def _pointer(buffer: str, offset: BlockValue) -> str:
     if offset.text == "0":
         return buffer
     is_atom = offset.text.isidentifier() or offset.text.isdigit()

@@ -4,7 +4,7 @@ from attrs import frozen
 
 from wrapperir.lowering.triton.dtypes import TYPES
 from wrapperir.lowering.triton.reduction import Reduction, Results
-from wrapperir.lowering.triton.writer import BODY, Value
+from wrapperir.lowering.triton.writer import BODY, BlockValue
 
 
 @frozen
@@ -26,11 +26,11 @@ class Moments(Reduction):
         total = self.masked(value, 0)
         total = self.reduced(f"tl.sum({total.text}, {self.axis})", dtype)
         mean = self.writer.define(
-            Value(self._divided(total.text, count.text), dtype, total.dims, BODY),
+            BlockValue(self._divided(total.text, count.text), dtype, total.dims, BODY),
             self.step.results[0],
         )
         full = self.writer.broadcast(value, self.full)
-        difference = Value(f"({full.text} - {mean.text})", dtype, self.full, BODY)
+        difference = BlockValue(f"({full.text} - {mean.text})", dtype, self.full, BODY)
         difference = self.masked(self.writer.define(difference), 0)
         text = f"tl.sum({difference.text} * {difference.text}, {self.axis})"
         squares = self.reduced(text, dtype, self.step.results[1])
@@ -70,7 +70,7 @@ class Moments(Reduction):
         extent, block = self.writer.extents[self.dim], self.dim.block
         kind = TYPES[self.step.dtype]
         text = f"(({extent} - {lanes} + {block} - 1) // {block}).to({kind})"
-        count = Value(text, self.step.dtype, frozenset({self.dim}), BODY)
+        count = BlockValue(text, self.step.dtype, frozenset({self.dim}), BODY)
         count = self.writer.broadcast(self.writer.define(count), self.full)
         return self._merged([*self.names, count.text])
 
@@ -85,7 +85,7 @@ class Moments(Reduction):
 class Softmax(Reduction):
     """The greatest value, and the sum of the exponentials of differences from it."""
 
-    def _named(self, peak: Value, total: Value) -> Results:
+    def _named(self, peak: BlockValue, total: BlockValue) -> Results:
         return dict(zip(self.step.results, (peak, total), strict=True))
 
     def whole(self) -> Results:
@@ -97,7 +97,7 @@ class Softmax(Reduction):
         peak = self.reduced(text, dtype, names[0])
         full = self.writer.broadcast(self.operands[0], self.full)
         text = f"libdevice.exp({full.text} - {peak.text})"
-        power = self.writer.define(Value(text, dtype, self.full, BODY))
+        power = self.writer.define(BlockValue(text, dtype, self.full, BODY))
         power = self.masked(power, 0)
         total = self.reduced(f"tl.sum({power.text}, {self.axis})", dtype, names[1])
         return self._named(peak, total)
@@ -119,5 +119,5 @@ class Softmax(Reduction):
         # The difference of equal infinities is NaN.
         nan = self.writer.constant(float("nan"), dtype)
         text = f'tl.where(tl.abs({peak.text}) == float("inf"), {nan.text}, {total.text})'
-        total = self.writer.define(Value(text, dtype, peak.dims, BODY), names[1])
+        total = self.writer.define(BlockValue(text, dtype, peak.dims, BODY), names[1])
         return self._named(peak, total)

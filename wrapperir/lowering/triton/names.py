@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 
-class Names:
+class KernelNames:
     """The names in use in a kernel."""
 
     def __init__(self, used: Iterable[str]) -> None:

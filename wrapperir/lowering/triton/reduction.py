@@ -14,10 +14,10 @@ from attrs import field, frozen
 from wrapperir.ir import DType
 from wrapperir.lowering.loops import Reduce
 from wrapperir.lowering.triton.dtypes import TYPES, number_text
-from wrapperir.lowering.triton.tile import Dimension
-from wrapperir.lowering.triton.writer import BODY, Value, Writer
+from wrapperir.lowering.triton.tile import BlockDimension
+from wrapperir.lowering.triton.writer import BODY, BlockValue, Writer
 
-Results = Mapping[str, Value]
+Results = Mapping[str, BlockValue]
 
 
 @frozen
@@ -26,8 +26,8 @@ class Reduction(ABC):
 
     step: Reduce
     writer: Writer
-    dim: Dimension
-    operands: tuple[Value, ...]
+    dim: BlockDimension
+    operands: tuple[BlockValue, ...]
     names: list[str] = field(factory=list[str], init=False)
 
     @abstractmethod
@@ -43,7 +43,7 @@ class Reduction(ABC):
         """Reduce what was accumulated, after the loop; return the results."""
 
     @property
-    def full(self) -> frozenset[Dimension]:
+    def full(self) -> frozenset[BlockDimension]:
         """All dimensions of the tile."""
         return frozenset({*self.writer.tile.parallel, self.dim})
 
@@ -52,7 +52,7 @@ class Reduction(ABC):
         """The place of the dimension."""
         return self.dim.place
 
-    def masked(self, value: Value, number: float) -> Value:
+    def masked(self, value: BlockValue, number: float) -> BlockValue:
         """Return a value in the shape of the tile, with ``number`` outside of the loop."""
         value = self.writer.broadcast(value, self.full)
         masks = self.writer.mask((self.dim,))
@@ -61,7 +61,7 @@ class Reduction(ABC):
         other = self.writer.constant(number, value.dtype)
         text = f"tl.where({masks[0].text}, {value.text}, {other.text})"
         level = max(value.level, masks[0].level)
-        return self.writer.define(Value(text, value.dtype, self.full, level))
+        return self.writer.define(BlockValue(text, value.dtype, self.full, level))
 
     def started(self, number: float, dtype: DType) -> str:
         """Return the name of an accumulator that begins with a number."""
@@ -72,15 +72,15 @@ class Reduction(ABC):
         self.names.append(name)
         return name
 
-    def reduced(self, text: str, dtype: DType, wanted: str = "t") -> Value:
+    def reduced(self, text: str, dtype: DType, wanted: str = "t") -> BlockValue:
         """Return the value of a reduction's text, in the shape of the tile again."""
         dims = frozenset(self.writer.tile.parallel)
-        value = Value(self.writer.expanded(text), dtype, dims, BODY)
+        value = BlockValue(self.writer.expanded(text), dtype, dims, BODY)
         return self.writer.define(value, wanted)
 
     def reduced_together(
         self, operands: Sequence[str], dtypes: Sequence[DType], function: str
-    ) -> list[Value]:
+    ) -> list[BlockValue]:
         """Return the results of a reduction of several values by a device function."""
         self.writer.call(function)
         names = [self.writer.names.fresh("t") for _ in operands]

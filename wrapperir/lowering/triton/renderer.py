@@ -13,14 +13,14 @@ from wrapperir.ir import (
     Language,
     Symbol,
     ceildiv,
+    mul,
 )
-from wrapperir.ir.expr import mul
 from wrapperir.lowering.loops import Nest
 from wrapperir.lowering.renderer import KernelBuffer, LoopKernel, Renderer
-from wrapperir.lowering.triton.body import Body, index_ranges
+from wrapperir.lowering.triton.body import KernelBody, index_ranges
 from wrapperir.lowering.triton.device_functions import format_functions
 from wrapperir.lowering.triton.launch_rules import is_masked, plan_launches
-from wrapperir.lowering.triton.names import Names
+from wrapperir.lowering.triton.names import KernelNames
 from wrapperir.lowering.triton.online_softmax import join_softmax
 from wrapperir.lowering.triton.refusals import nest_refusal
 from wrapperir.lowering.triton.tile import Tile, is_held, plan_tile
@@ -58,7 +58,7 @@ class TritonRenderer(Renderer):
         masked = frozenset(dim for dim in dims if is_masked(dim, launches))
         is_wide = needs_long_offsets(kernel, tile, ranges)
         writer = Writer(tile, names, masked, DType.I64 if is_wide else DType.I32)
-        Body(kernel, writer, ranges, is_wide).write()
+        KernelBody(kernel, writer, ranges, is_wide).write()
         source = _format_source(kernel, writer, [dim.block for dim in dims])
         options = [("enable_fp_fusion", False)]
         if "libdevice." in source:
@@ -79,9 +79,9 @@ class TritonRenderer(Renderer):
         )
 
 
-def _names(kernel: LoopKernel, buffers: tuple[KernelBuffer, ...]) -> Names:
+def _names(kernel: LoopKernel, buffers: tuple[KernelBuffer, ...]) -> KernelNames:
     """Return the names of a kernel's parameters, which are in use."""
-    return Names(
+    return KernelNames(
         [
             *("tl", "triton", "libdevice", kernel.name),
             *(buffer.name for buffer in buffers),

@@ -15,7 +15,7 @@ from wrapperir.lowering.triton.dtypes import BITS, HALF, SIGNED, TYPES
 
 
 @frozen
-class Code:
+class ScalarCode:
     """The text of an expression, and the device functions that it calls."""
 
     text: str
@@ -73,7 +73,7 @@ _SAME_BOOL = frozenset(
 
 def scalar_code(
     op: ScalarOp, operands: Sequence[str], source: DType, result: DType
-) -> Code | None:
+) -> ScalarCode | None:
     """Return the text of an operator; ``None`` where this language has none.
 
     ``operands`` are names, ``source`` is the dtype of the last of them.
@@ -81,14 +81,14 @@ def scalar_code(
     if source not in TYPES or result not in TYPES:
         return None
     if op is ScalarOp.CAST:
-        return Code(cast_text(operands[0], source, result))
+        return ScalarCode(cast_text(operands[0], source, result))
     if op is ScalarOp.BITCAST:
         if source.itemsize != result.itemsize or DType.BOOL in (source, result):
             return None
-        return Code(f"{operands[0]}.to({TYPES[result]}, bitcast=True)")
+        return ScalarCode(f"{operands[0]}.to({TYPES[result]}, bitcast=True)")
     if op is ScalarOp.WHERE:
         condition, if_true, if_false = operands
-        return Code(f"tl.where({condition}, {if_true}, {if_false})")
+        return ScalarCode(f"tl.where({condition}, {if_true}, {if_false})")
     if source is DType.BOOL:
         return _of_bools(op, operands)
     if source in HALF and op is not ScalarOp.SIGNBIT:
@@ -121,82 +121,82 @@ def cast_text(operand: str, source: DType, result: DType) -> str:
     return f"{operand}.to({TYPES[result]})"
 
 
-def _half(op: ScalarOp, operands: Sequence[str], result: DType) -> Code | None:
+def _half(op: ScalarOp, operands: Sequence[str], result: DType) -> ScalarCode | None:
     """Return the text of an operator on halves, which is computed in ``f32``."""
     wide = [f"{operand}.to(tl.float32)" for operand in operands]
     code = _of_reals(op, wide, DType.F32)
     if code is None or result is DType.BOOL:
         return code
-    return Code(f"({code.text}).to({TYPES[result]})", code.functions)
+    return ScalarCode(f"({code.text}).to({TYPES[result]})", code.functions)
 
 
-def _of_bools(op: ScalarOp, operands: Sequence[str]) -> Code | None:
+def _of_bools(op: ScalarOp, operands: Sequence[str]) -> ScalarCode | None:
     op = _OF_BOOLS.get(op, op)
     if op in _SAME_BOOL:
-        return Code(operands[0])
+        return ScalarCode(operands[0])
     if op in (ScalarOp.ISNAN, ScalarOp.ISINF, ScalarOp.SIGNBIT):
-        return Code(f"({operands[0]} != {operands[0]})")
+        return ScalarCode(f"({operands[0]} != {operands[0]})")
     if op is ScalarOp.NOT:
-        return Code(f"({operands[0]} == 0)")
+        return ScalarCode(f"({operands[0]} == 0)")
     if op in _COMPARISONS:
         left, right = (f"{operand}.to(tl.int8)" for operand in operands)
-        return Code(f"({left} {_COMPARISONS[op]} {right})")
+        return ScalarCode(f"({left} {_COMPARISONS[op]} {right})")
     if op in (ScalarOp.AND, ScalarOp.OR, ScalarOp.XOR):
         left, right = operands
-        return Code(f"({left} {_INFIX[op]} {right})")
+        return ScalarCode(f"({left} {_INFIX[op]} {right})")
     return None
 
 
-def _infix(sign: str, operands: Sequence[str]) -> Code:
+def _infix(sign: str, operands: Sequence[str]) -> ScalarCode:
     left, right = operands
-    return Code(f"({left} {sign} {right})")
+    return ScalarCode(f"({left} {sign} {right})")
 
 
-def _of_reals(op: ScalarOp, operands: Sequence[str], dtype: DType) -> Code | None:
+def _of_reals(op: ScalarOp, operands: Sequence[str], dtype: DType) -> ScalarCode | None:
     if op in COMPARISONS:
         return _infix(_COMPARISONS[op], operands)
     if op in (ScalarOp.ADD, ScalarOp.SUB, ScalarOp.MUL):
         return _infix(_INFIX[op], operands)
     if op in LIBRARY:
-        return Code(f"libdevice.{LIBRARY[op]}({', '.join(operands)})")
+        return ScalarCode(f"libdevice.{LIBRARY[op]}({', '.join(operands)})")
     rule = _REALS.get(op)
     return None if rule is None else rule(list(operands), dtype)
 
 
-def _divide(operands: list[str], dtype: DType) -> Code:
+def _divide(operands: list[str], dtype: DType) -> ScalarCode:
     if dtype is DType.F32:
-        return Code(f"tl.div_rn({operands[0]}, {operands[1]})")
+        return ScalarCode(f"tl.div_rn({operands[0]}, {operands[1]})")
     return _infix("/", operands)
 
 
-def _quotient(operands: list[str], dtype: DType) -> Code:
-    return Code(f"libdevice.trunc({_divide(operands, dtype).text})")
+def _quotient(operands: list[str], dtype: DType) -> ScalarCode:
+    return ScalarCode(f"libdevice.trunc({_divide(operands, dtype).text})")
 
 
-def _root(operands: list[str], dtype: DType) -> Code:
+def _root(operands: list[str], dtype: DType) -> ScalarCode:
     name = "sqrt_rn" if dtype is DType.F32 else "sqrt"
-    return Code(f"tl.{name}({operands[0]})")
+    return ScalarCode(f"tl.{name}({operands[0]})")
 
 
-def _real_sign(operands: list[str], dtype: DType) -> Code:
+def _real_sign(operands: list[str], dtype: DType) -> ScalarCode:
     value = operands[0]
     text = f"tl.where({value} > 0, 1.0, tl.where({value} < 0, -1.0, 0.0))"
-    return Code(f"{text}.to({TYPES[dtype]})")
+    return ScalarCode(f"{text}.to({TYPES[dtype]})")
 
 
-def _sign_bit(operands: list[str], dtype: DType) -> Code:
-    return Code(f"({operands[0]}.to({TYPES[BITS[dtype]]}, bitcast=True) < 0)")
+def _sign_bit(operands: list[str], dtype: DType) -> ScalarCode:
+    return ScalarCode(f"({operands[0]}.to({TYPES[BITS[dtype]]}, bitcast=True) < 0)")
 
 
-def _called(name: str) -> Callable[[list[str], DType], Code]:
-    return lambda operands, _: Code(f"{name}({', '.join(operands)})", (name,))
+def _called(name: str) -> Callable[[list[str], DType], ScalarCode]:
+    return lambda operands, _: ScalarCode(f"{name}({', '.join(operands)})", (name,))
 
 
-def _of_one(pattern: str) -> Callable[[list[str], DType], Code]:
-    return lambda operands, _: Code(pattern.format(*operands))
+def _of_one(pattern: str) -> Callable[[list[str], DType], ScalarCode]:
+    return lambda operands, _: ScalarCode(pattern.format(*operands))
 
 
-_REALS: Mapping[ScalarOp, Callable[[list[str], DType], Code]] = {
+_REALS: Mapping[ScalarOp, Callable[[list[str], DType], ScalarCode]] = {
     ScalarOp.NEG: _of_one("({0} * -1.0)"),
     ScalarOp.ABS: _of_one("tl.abs({0})"),
     ScalarOp.SIGN: _real_sign,
@@ -215,7 +215,9 @@ _REALS: Mapping[ScalarOp, Callable[[list[str], DType], Code]] = {
 }
 
 
-def _of_whole_numbers(op: ScalarOp, operands: Sequence[str], dtype: DType) -> Code | None:
+def _of_whole_numbers(
+    op: ScalarOp, operands: Sequence[str], dtype: DType
+) -> ScalarCode | None:
     if op in _COMPARISONS:
         return _infix(_COMPARISONS[op], operands)
     if op in _INFIX:
@@ -224,39 +226,39 @@ def _of_whole_numbers(op: ScalarOp, operands: Sequence[str], dtype: DType) -> Co
     return None if rule is None else rule(list(operands), dtype)
 
 
-def _magnitude(operands: list[str], dtype: DType) -> Code:
-    return Code(f"tl.abs({operands[0]})" if dtype in SIGNED else operands[0])
+def _magnitude(operands: list[str], dtype: DType) -> ScalarCode:
+    return ScalarCode(f"tl.abs({operands[0]})" if dtype in SIGNED else operands[0])
 
 
-def _sign(operands: list[str], dtype: DType) -> Code:
+def _sign(operands: list[str], dtype: DType) -> ScalarCode:
     value, kind = operands[0], TYPES[dtype]
     if dtype not in SIGNED:
-        return Code(f"({value} != 0).to({kind})")
-    return Code(f"(({value} > 0).to({kind}) - ({value} < 0).to({kind}))")
+        return ScalarCode(f"({value} != 0).to({kind})")
+    return ScalarCode(f"(({value} > 0).to({kind}) - ({value} < 0).to({kind}))")
 
 
-def _floored(signed: str, unsigned: str) -> Callable[[list[str], DType], Code]:
-    def rule(operands: list[str], dtype: DType) -> Code:
+def _floored(signed: str, unsigned: str) -> Callable[[list[str], DType], ScalarCode]:
+    def rule(operands: list[str], dtype: DType) -> ScalarCode:
         if dtype in SIGNED:
-            return Code(f"{signed}({', '.join(operands)})", (signed,))
+            return ScalarCode(f"{signed}({', '.join(operands)})", (signed,))
         return _infix(unsigned, operands)
 
     return rule
 
 
-def _inverted(operands: list[str], dtype: DType) -> Code:
+def _inverted(operands: list[str], dtype: DType) -> ScalarCode:
     ones = -1 if dtype in SIGNED else (1 << 8 * dtype.itemsize) - 1
-    return Code(f"({operands[0]} ^ {ones})")
+    return ScalarCode(f"({operands[0]} ^ {ones})")
 
 
-def _power(operands: list[str], dtype: DType) -> Code:
+def _power(operands: list[str], dtype: DType) -> ScalarCode:
     name = "signed_power" if dtype in SIGNED else "whole_power"
-    return Code(f"{name}({', '.join(operands)})", (name,))
+    return ScalarCode(f"{name}({', '.join(operands)})", (name,))
 
 
-def _is_negative(operands: list[str], dtype: DType) -> Code:
+def _is_negative(operands: list[str], dtype: DType) -> ScalarCode:
     zero = "0" if dtype in SIGNED else operands[0]  # none is below itself
-    return Code(f"({operands[0]} < {zero})")
+    return ScalarCode(f"({operands[0]} < {zero})")
 
 
 def _in_range(count: str, dtype: DType) -> str:
@@ -265,23 +267,23 @@ def _in_range(count: str, dtype: DType) -> str:
     return f"(({count} >= 0) & {upper})" if dtype in SIGNED else upper
 
 
-def _shift_left(operands: list[str], dtype: DType) -> Code:
+def _shift_left(operands: list[str], dtype: DType) -> ScalarCode:
     value, count = operands
     inside, kind = _in_range(count, dtype), TYPES[dtype]
     shifted = f"({value} << tl.where({inside}, {count}, 0).to({kind}))"
-    return Code(f"tl.where({inside}, {shifted}, 0).to({kind})")
+    return ScalarCode(f"tl.where({inside}, {shifted}, 0).to({kind})")
 
 
-def _shift_right(operands: list[str], dtype: DType) -> Code:
+def _shift_right(operands: list[str], dtype: DType) -> ScalarCode:
     value, count = operands
     inside, kind, last = _in_range(count, dtype), TYPES[dtype], 8 * dtype.itemsize - 1
     shifted = f"({value} >> tl.where({inside}, {count}, {last}).to({kind}))"
     if dtype in SIGNED:
-        return Code(shifted)
-    return Code(f"tl.where({inside}, {shifted}, 0).to({kind})")
+        return ScalarCode(shifted)
+    return ScalarCode(f"tl.where({inside}, {shifted}, 0).to({kind})")
 
 
-_WHOLE: Mapping[ScalarOp, Callable[[list[str], DType], Code]] = {
+_WHOLE: Mapping[ScalarOp, Callable[[list[str], DType], ScalarCode]] = {
     ScalarOp.NEG: _of_one("(0 - {0})"),
     ScalarOp.ABS: _magnitude,
     ScalarOp.SIGN: _sign,

@@ -7,8 +7,8 @@ from wrapperir.lowering.loops import Scan
 from wrapperir.lowering.scalar_op import ReduceOp
 from wrapperir.lowering.triton.device_functions import in_parts
 from wrapperir.lowering.triton.dtypes import HALF, TYPES, limits
-from wrapperir.lowering.triton.tile import Dimension
-from wrapperir.lowering.triton.writer import LOOP, Value, Writer
+from wrapperir.lowering.triton.tile import BlockDimension
+from wrapperir.lowering.triton.writer import LOOP, BlockValue, Writer
 
 _FUNCTIONS: Mapping[ReduceOp, str] = {
     ReduceOp.SUM: "added",
@@ -25,12 +25,12 @@ SCANNED = frozenset(_FUNCTIONS)
 def write_scan(
     step: Scan,
     writer: Writer,
-    dim: Dimension,
-    operands: Sequence[Value],
-    place: Value,
+    dim: BlockDimension,
+    operands: Sequence[BlockValue],
+    place: BlockValue,
     *,
     is_in_parts: bool,
-) -> Mapping[str, Value]:
+) -> Mapping[str, BlockValue]:
     """Write a scan; return its results by name.
 
     ``place`` is the index of the axis that is scanned along.  ``is_in_parts``: the
@@ -46,7 +46,7 @@ def write_scan(
     if is_in_parts:
         function = writer.call(in_parts(function))
         at = writer.broadcast(place, full)
-        flag = Value(f"({at.text} == 0).to(tl.int32)", DType.I32, full, at.level)
+        flag = BlockValue(f"({at.text} == 0).to(tl.int32)", DType.I32, full, at.level)
         scanned.insert(0, writer.define(flag))
         starts.insert(0, 0)
     names = [writer.names.fresh("t") for _ in scanned]
@@ -57,7 +57,7 @@ def write_scan(
     if level == LOOP:
         dtypes = [value.dtype for value in scanned]
         _carry(writer, dim, function, names, starts, dtypes)
-    results: dict[str, Value] = {}
+    results: dict[str, BlockValue] = {}
     made = list(zip(names, scanned, strict=True))[is_in_parts:]
     for name, (text, value), dtype in zip(
         step.results, made, (step.dtype, DType.I64), strict=False
@@ -66,22 +66,22 @@ def write_scan(
             text = f"({text} != 0)"
         elif value.dtype is not dtype:
             text = f"{text}.to({TYPES[dtype]})"
-        results[name] = writer.define(Value(text, dtype, full, level), name)
+        results[name] = writer.define(BlockValue(text, dtype, full, level), name)
     return results
 
 
-def _computed(value: Value, writer: Writer) -> Value:
+def _computed(value: BlockValue, writer: Writer) -> BlockValue:
     """Return a value in the dtype that a scan computes it in."""
     if value.dtype not in HALF and value.dtype is not DType.BOOL:
         return value
     dtype = DType.F32 if value.dtype in HALF else DType.I32
     text = f"{value.text}.to({TYPES[dtype]})"
-    return writer.define(Value(text, dtype, value.dims, value.level))
+    return writer.define(BlockValue(text, dtype, value.dims, value.level))
 
 
 def _carry(
     writer: Writer,
-    dim: Dimension,
+    dim: BlockDimension,
     function: str,
     names: Sequence[str],
     starts: Sequence[float],

@@ -8,11 +8,10 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
-from wrapperir.ir import Expr
-from wrapperir.ir.expr import product
+from wrapperir.ir import Expr, product
 from wrapperir.lowering.loops import Axis, InnerLoop
 from wrapperir.lowering.renderer import LoopKernel, ReductionForm
-from wrapperir.lowering.triton.names import Names
+from wrapperir.lowering.triton.names import KernelNames
 
 LARGEST = 1 << 20
 """The most elements of a tile that Triton compiles."""
@@ -20,7 +19,7 @@ _MOST_HELD = 1 << 16  # 128 elements for each thread of 16 warps
 
 
 @frozen
-class Dimension:
+class BlockDimension:
     """A dimension of a tile: its flat index, the mask of that, and the block's size.
 
     ``place`` is its place in the shape of the tile.  ``is_held``: the block of an inner
@@ -48,12 +47,12 @@ class Tile:
     Inner loops of equally many points share a dimension.
     """
 
-    parallel: tuple[Dimension, ...]
-    loops: Mapping[tuple[Axis, ...], Dimension]
+    parallel: tuple[BlockDimension, ...]
+    loops: Mapping[tuple[Axis, ...], BlockDimension]
     rank: int
 
     @property
-    def inner(self) -> tuple[Dimension, ...]:
+    def inner(self) -> tuple[BlockDimension, ...]:
         """The dimensions of inner loops, each once."""
         return tuple(dict.fromkeys(self.loops.values()))
 
@@ -75,18 +74,18 @@ def is_held(kernel: LoopKernel) -> bool:
     )
 
 
-def plan_tile(kernel: LoopKernel, names: Names) -> Tile:
+def plan_tile(kernel: LoopKernel, names: KernelNames) -> Tile:
     """Return the dimensions of a kernel's tile."""
     by_name = {axis.name: axis for axis in kernel.nest.axes}
     loops = [step for step in kernel.nest.body if isinstance(step, InnerLoop)]
     blocks = [block for block in kernel.tiling.blocks if block]
     rank = len(blocks) + bool(loops)
     letters = ("x", "y", "z", *(f"w{n}" for n in range(len(blocks))))
-    parallel: list[Dimension] = []
+    parallel: list[BlockDimension] = []
     for place, axes in enumerate(blocks):
         letter = letters[len(blocks) - 1 - place]
         parallel.append(
-            Dimension(
+            BlockDimension(
                 names.fresh(letter),
                 names.fresh(f"{letter}mask"),
                 names.fresh(f"{letter.upper()}BLOCK"),
@@ -95,14 +94,14 @@ def plan_tile(kernel: LoopKernel, names: Names) -> Tile:
                 is_parallel=True,
             )
         )
-    inner: dict[tuple[Axis, ...], Dimension] = {}
-    by_extent: dict[Expr, Dimension] = {}
+    inner: dict[tuple[Axis, ...], BlockDimension] = {}
+    by_extent: dict[Expr, BlockDimension] = {}
     is_persistent = kernel.tiling.reduction is ReductionForm.PERSISTENT
     for loop in loops:
         extent = product(tuple(axis.extent for axis in loop.axes))
         if extent not in by_extent:
             letter = f"r{len(by_extent)}" if by_extent else "r"
-            by_extent[extent] = Dimension(
+            by_extent[extent] = BlockDimension(
                 names.fresh(letter),
                 names.fresh(f"{letter}mask"),
                 names.fresh(f"{letter.upper()}BLOCK"),

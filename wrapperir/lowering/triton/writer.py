@@ -12,15 +12,15 @@ from attrs import evolve, field, frozen
 
 from wrapperir.ir import DType
 from wrapperir.lowering.triton.dtypes import TYPES, constant_text
-from wrapperir.lowering.triton.names import Names
-from wrapperir.lowering.triton.tile import Dimension, Tile
+from wrapperir.lowering.triton.names import KernelNames
+from wrapperir.lowering.triton.tile import BlockDimension, Tile
 
 BODY, LOOP = 0, 1
 """The levels."""
 
 
 @frozen
-class Value:
+class BlockValue:
     """A name, or the text of an expression, in a kernel's source.
 
     ``dims`` are the dimensions of the tile that it varies along; the others have length 1
@@ -29,26 +29,30 @@ class Value:
 
     text: str
     dtype: DType
-    dims: frozenset[Dimension] = frozenset()
+    dims: frozenset[BlockDimension] = frozenset()
     level: int = BODY
 
 
 @frozen
 class _Level:
     lines: list[str] = field(factory=list[str])
-    known: dict[str, Value] = field(factory=dict[str, Value])
+    known: dict[str, BlockValue] = field(factory=dict[str, BlockValue])
 
 
 class Writer:
     """Writes the body of a kernel."""
 
     def __init__(
-        self, tile: Tile, names: Names, masked: frozenset[Dimension], index_dtype: DType
+        self,
+        tile: Tile,
+        names: KernelNames,
+        masked: frozenset[BlockDimension],
+        index_dtype: DType,
     ) -> None:
         """Begin the body; ``masked`` dimensions have points outside of their extent."""
         self.tile = tile
         self.index_dtype = index_dtype
-        self.extents: dict[Dimension, str] = {}
+        self.extents: dict[BlockDimension, str] = {}
         self.names = names
         self.functions: set[str] = set()
         self._masked = masked
@@ -72,7 +76,9 @@ class Writer:
         """Append a line to the kernel's body, before the loop that is open."""
         self._levels[BODY].lines.append(line)
 
-    def define(self, value: Value, wanted: str = "t", key: str | None = None) -> Value:
+    def define(
+        self, value: BlockValue, wanted: str = "t", key: str | None = None
+    ) -> BlockValue:
         """Return the name of an expression's value, which is computed once.
 
         ``key`` tells apart equal texts that have different values.
@@ -88,39 +94,39 @@ class Writer:
         level.known[key or value.text] = named = evolve(value, text=name)
         return named
 
-    def constant(self, number: float, dtype: DType) -> Value:
+    def constant(self, number: float, dtype: DType) -> BlockValue:
         """Return a scalar constant."""
-        return self.define(Value(constant_text(number, dtype), dtype))
+        return self.define(BlockValue(constant_text(number, dtype), dtype))
 
     def call(self, function: str) -> str:
         """Return the name of a device function, which the source then has."""
         self.functions.add(function)
         return function
 
-    def shape(self, dims: Collection[Dimension]) -> str:
+    def shape(self, dims: Collection[BlockDimension]) -> str:
         """Return the shape of a value that varies along dimensions."""
         lengths = ["1"] * self.tile.rank if dims else []
         for dim in dims:
             lengths[dim.place] = dim.block
         return f"[{', '.join(lengths)}]"
 
-    def mask(self, dims: Iterable[Dimension]) -> list[Value]:
+    def mask(self, dims: Iterable[BlockDimension]) -> list[BlockValue]:
         """Return the masks of the dimensions that need one."""
         found = sorted(set(dims) & self._masked, key=lambda dim: dim.place)
         return [
-            Value(dim.mask, DType.BOOL, frozenset({dim}), self.level_of(dim))
+            BlockValue(dim.mask, DType.BOOL, frozenset({dim}), self.level_of(dim))
             for dim in found
         ]
 
-    def is_masked(self, dim: Dimension) -> bool:
+    def is_masked(self, dim: BlockDimension) -> bool:
         """Say whether a dimension has points outside of its extent."""
         return dim in self._masked
 
-    def level_of(self, dim: Dimension) -> int:
+    def level_of(self, dim: BlockDimension) -> int:
         """Return the level that a dimension's index is defined on."""
         return BODY if dim.is_parallel or dim.is_held else LOOP
 
-    def broadcast(self, value: Value, dims: frozenset[Dimension]) -> Value:
+    def broadcast(self, value: BlockValue, dims: frozenset[BlockDimension]) -> BlockValue:
         """Return a value in the shape of dimensions that include its own."""
         if value.dims == dims:
             return value
@@ -129,7 +135,7 @@ class Writer:
             text = f"tl.full({self.shape(dims)}, {value.text}, {TYPES[value.dtype]})"
         else:
             text = f"tl.broadcast_to({value.text}, {self.shape(dims)})"
-        return self.define(Value(text, value.dtype, dims, level))
+        return self.define(BlockValue(text, value.dtype, dims, level))
 
     def expanded(self, reduced: str) -> str:
         """Return the text of a reduced tile with its last dimension again, of length 1."""
@@ -159,8 +165,8 @@ class Writer:
             )
 
 
-def joined(values: Sequence[Value], sign: str, dtype: DType) -> Value:
+def joined(values: Sequence[BlockValue], sign: str, dtype: DType) -> BlockValue:
     """Return the values joined by an infix operator."""
-    dims = frozenset[Dimension]().union(*(value.dims for value in values))
+    dims = frozenset[BlockDimension]().union(*(value.dims for value in values))
     level = max(value.level for value in values)
-    return Value(f" {sign} ".join(value.text for value in values), dtype, dims, level)
+    return BlockValue(f" {sign} ".join(value.text for value in values), dtype, dims, level)

@@ -1,0 +1,216 @@
+"""Rules of operators on elements with arguments of their own: factors, bounds, modes."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as KIND
+
+from wrapperir.frontend.lowering.elementwise import (
+    broadcast_point,
+    build_elements,
+    check_devices,
+    compute_dtype,
+    map_elements,
+    number_operand,
+    plain,
+    zero,
+)
+from wrapperir.frontend.lowering.nest_builder import NestBuilder
+from wrapperir.frontend.lowering.rules import RULES, NotLoweredError, rule
+from wrapperir.frontend.lowering.scope import LoopScope
+from wrapperir.frontend.lowering.values import NodeValue
+from wrapperir.ir import DType
+from wrapperir.lowering.scalar_op import ScalarOp as Op
+
+aten: Any = torch.ops.aten
+prims: Any = torch.ops.prims
+
+
+def _sum(op: Op) -> Callable[[LoopScope, torch.fx.Node], NodeValue]:
+    """Return the rule of ``add`` or ``sub``, whose second operand may have a factor."""
+
+    def lower(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
+        first, second = node.args[:2]
+        alpha = node.kwargs.get("alpha", node.args[2] if len(node.args) > 2 else 1)
+        if set(node.kwargs) - {"alpha"}:
+            raise NotLoweredError("unknown arguments")
+        factor = scope.expr(alpha)
+
+        def compute(builder: NestBuilder, values: Sequence[str]) -> str:
+            left, right = values
+            if factor != 1:
+                number = number_operand(builder, factor, builder.dtype(right))
+                right = builder.apply(Op.MUL, right, number)
+            return builder.apply(op, left, right)
+
+        return map_elements(scope, node, (first, second), KIND.DEFAULT, compute)
+
+    return lower
+
+
+RULES[aten.add.Tensor] = RULES[aten.add.Scalar] = _sum(Op.ADD)
+RULES[aten.sub.Tensor] = RULES[aten.sub.Scalar] = _sum(Op.SUB)
+
+
+@rule(aten.rsub.Tensor, aten.rsub.Scalar)
+def _rsub(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
+    """Lower ``other - alpha * x``."""
+    alpha = node.kwargs.get("alpha", node.args[2] if len(node.args) > 2 else 1)
+    factor = scope.expr(alpha)
+
+    def compute(builder: NestBuilder, values: Sequence[str]) -> str:
+        right, left = values
+        if factor != 1:
+            number = number_operand(builder, factor, builder.dtype(right))
+            right = builder.apply(Op.MUL, right, number)
+        return builder.apply(Op.SUB, left, right)
+
+    return map_elements(scope, node, node.args[:2], KIND.DEFAULT, compute)
+
+
+@rule(aten.where.self, aten.where.ScalarSelf, aten.where.ScalarOther, aten.where.Scalar)
+def _where(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
+    condition, *others = node.args
+    dtype = scope.element_type(compute_dtype(others, KIND.NO_OPMATH))
+
+    def compute(builder: NestBuilder, values: Sequence[str]) -> str:
+        return builder.apply(Op.WHERE, *values)
+
+    dtypes = [DType.BOOL, dtype, dtype]
+    return build_elements(scope, node, (condition, *others), dtypes, compute)
+
+
+def _limited(builder: NestBuilder, value: str, bound: str, op: Op) -> str:
+    """Return the bound where ``value op bound`` holds or the bound is NaN.
+
+    Zeros are equal: -0.0 stays where the bound is 0.0.
+    """
+    beyond = builder.apply(op, value, bound)
+    if builder.dtype(bound).is_float:
+        beyond = builder.apply(Op.OR, beyond, builder.apply(Op.ISNAN, bound))
+    return builder.apply(Op.WHERE, beyond, bound, value)
+
+
+@rule(aten.clamp.default, aten.clamp.Tensor)
+def _clamp(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
+    x, *bounds = [*node.args, None, None][:3]
+    low = node.kwargs.get("min", bounds[0])
+    high = node.kwargs.get("max", bounds[1])
+    operands = [each for each in (x, low, high) if each is not None]
+
+    def compute(builder: NestBuilder, values: Sequence[str]) -> str:
+        result, *others = values
+        for bound, op in ((low, Op.LT), (high, Op.GT)):
+            if bound is not None:
+                result = _limited(builder, result, others.pop(0), op)
+        return result
+
+    return map_elements(scope, node, operands, KIND.DEFAULT, compute)
+
+
+@rule(aten._to_copy.default, prims.convert_element_type.default)
+def _convert(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
+    if set(node.kwargs) - {"dtype", "memory_format", "layout", "device", "pin_memory"}:
+        raise NotLoweredError("unknown arguments")
+    source = scope.tensor(node.args[0])
+    check_devices(node.args[:1], node.meta["val"].device)
+    return build_elements(scope, node, node.args[:1], [source.dtype], lambda _, x: x[0])
+
+
+@rule(prims.div.default)
+def _divide_alike(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
+    is_float = node.meta["val"].dtype.is_floating_point
+    op = Op.DIV if is_float else Op.TRUNCDIV
+    return map_elements(scope, node, node.args[:2], KIND.DEFAULT, plain(op))
+
+
+@rule(aten.clone.default, aten.contiguous.default, aten.lift_fresh_copy.default)
+def _clone(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
+    source = scope.tensor(node.args[0])
+    return build_elements(scope, node, node.args[:1], [source.dtype], lambda _, x: x[0])
+
+
+@rule(aten.copy.default)
+def _copied(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
+    source = scope.tensor(node.args[1])
+    return build_elements(scope, node, node.args[1:2], [source.dtype], lambda _, x: x[0])
+
+
+def _checked_division(
+    scope: LoopScope, node: torch.fx.Node, operands: Sequence[Any], op: Op
+) -> NodeValue:
+    """Lower a division of whole numbers, which has no result for a divisor of zero."""
+
+    def compute(builder: NestBuilder, values: Sequence[str]) -> str:
+        _, divisor = values
+        if not builder.dtype(divisor).is_float and node.meta["val"].device.type == "cpu":
+            is_known = isinstance(operands[1], int) and operands[1] != 0
+            if not is_known:
+                valid = builder.apply(Op.NE, divisor, zero(builder, divisor))
+                builder.check(valid, "ZeroDivisionError")
+        return builder.apply(op, *values)
+
+    return map_elements(scope, node, operands, KIND.DEFAULT, compute)
+
+
+@rule(aten.floor_divide.default, aten.floor_divide.Scalar)
+def _floor_divide(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
+    return _checked_division(scope, node, node.args[:2], Op.FLOORDIV)
+
+
+@rule(aten.remainder.Tensor, aten.remainder.Scalar, aten.remainder.Scalar_Tensor)
+def _remainder(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
+    return _checked_division(scope, node, node.args[:2], Op.REMAINDER)
+
+
+@rule(aten.fmod.Tensor, aten.fmod.Scalar)
+def _fmod(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
+    return _checked_division(scope, node, node.args[:2], Op.FMOD)
+
+
+@rule(aten.div.Tensor_mode, aten.div.Scalar_mode)
+def _divide_rounding(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
+    mode = node.kwargs.get("rounding_mode")
+    operands = node.args[:2]
+    if mode == "floor":
+        return _checked_division(scope, node, operands, Op.FLOORDIV)
+    if mode == "trunc":
+        return _checked_division(scope, node, operands, Op.TRUNCDIV)
+    return map_elements(scope, node, operands, KIND.INT_TO_FLOAT, plain(Op.DIV))
+
+
+@rule(aten.addcmul.default, aten.addcdiv.default)
+def _add_scaled(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
+    is_product = node.target is aten.addcmul.default
+    factor = scope.expr(node.kwargs.get("value", 1))
+
+    def compute(builder: NestBuilder, values: Sequence[str]) -> str:
+        x, left, right = values
+        number = number_operand(builder, factor, builder.dtype(x))
+        scaled = left if factor == 1 else builder.apply(Op.MUL, number, left)
+        part = builder.apply(Op.MUL if is_product else Op.DIV, scaled, right)
+        return builder.apply(Op.ADD, x, part)
+
+    kind = KIND.DEFAULT if is_product else KIND.INT_TO_FLOAT
+    return map_elements(scope, node, node.args[:3], kind, compute)
+
+
+@rule(aten.copy_.default)
+def _copy(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
+    target, source = scope.tensor(node.args[0]), scope.tensor(node.args[1])
+    check_devices(node.args[:2], node.meta["val"].device)
+    if source.buffer == target.buffer:
+        if source == target:
+            return target
+        fresh = scope.workspace(source.size, source.dtype, source)
+        scope.copy(source, fresh, node.name)
+        source = fresh
+    builder = NestBuilder(target.size)
+    point = broadcast_point(source, target.size, builder.point)
+    builder.store(target, builder.point, builder.load(source, point))
+    scope.add_nest(builder, node.name)
+    return target
+
+
+RULES[prims.where.default] = _where
