@@ -47,6 +47,18 @@ def test_training() -> None:
     torch.testing.assert_close(found, expected)
 
 
+def test_what_was_flipped_outlives_a_write() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        flipped = x.flip(0)
+        x.mul_(2)
+        return flipped
+
+    x, y = torch.arange(6.0), torch.arange(6.0)
+    with torch.no_grad():
+        assert torch.equal(compiled(function)(x), function(y))
+    assert torch.equal(x, y)
+
+
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [

@@ -17,6 +17,7 @@ from wrapperir.frontend.lowering.elementwise import (
     zero,
 )
 from wrapperir.frontend.lowering.nest_builder import NestBuilder
+from wrapperir.frontend.lowering.overwriting import keep_old_values
 from wrapperir.frontend.lowering.rules import RULES, NotLoweredError, rule
 from wrapperir.frontend.lowering.scope import LoopScope
 from wrapperir.frontend.lowering.values import NodeValue
@@ -206,6 +207,7 @@ def _copy(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
         fresh = scope.workspace(source.size, source.dtype, source)
         scope.copy(source, fresh, node.name)
         source = fresh
+    keep_old_values(scope, node, target)
     builder = NestBuilder(target.size)
     point = broadcast_point(source, target.size, builder.point)
     builder.store(target, builder.point, builder.load(source, point))

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils import _pytree as pytree
 
 from wrapperir.frontend.lowering.scope import LoopScope
@@ -27,6 +28,26 @@ def changed(scope: LoopScope, node: torch.fx.Node) -> IndexedTensor:
     result = scope.allocate(node.name, node.meta["val"])
     scope.copy(source, result, node.name)
     return result
+
+
+def keep_old_values(scope: LoopScope, node: torch.fx.Node, target: IndexedTensor) -> None:
+    """Copy the values in a buffer that are needed after a node has written the buffer.
+
+    In eager mode they are memory of their own, and here views, such as those of ``flip``.
+    """
+    written: Any = node.args[0]
+    storage = StorageWeakRef(written.meta["val"].untyped_storage())
+    for each, value in list(scope.values.items()):
+        if not isinstance(value, IndexedTensor) or value.buffer != target.buffer:
+            continue
+        is_needed = any(
+            user is not node and user not in scope.values for user in each.users
+        )
+        example: torch.Tensor = each.meta["val"]
+        if is_needed and StorageWeakRef(example.untyped_storage()) != storage:
+            kept = scope.allocate(each.name, example)
+            scope.copy(value, kept, each.name)
+            scope.values[each] = kept
 
 
 def may_overwrite(scope: LoopScope, node: torch.fx.Node) -> bool:
