@@ -71,9 +71,9 @@ def shared_results(
     except Exception:  # whatever the operator raises: then nothing is known
         return None
     strided = [source for source in sources if _is_strided(source.meta["val"])]
-    owners = {_storage(source.meta["val"]): source for source in reversed(strided)}
+    owners = {storage_key(source.meta["val"]): source for source in reversed(strided)}
     return [
-        (result, owners.get(_storage(result)) if _is_strided(result) else None)
+        (result, owners.get(storage_key(result)) if _is_strided(result) else None)
         for result in pytree.tree_leaves(results)
     ]
 
@@ -96,5 +96,6 @@ def _is_strided(value: object) -> bool:
     return isinstance(value, torch.Tensor) and value.layout is torch.strided
 
 
-def _storage(tensor: torch.Tensor) -> int:
+def storage_key(tensor: torch.Tensor) -> int:
+    """Return a number that tensors have in common that share a storage, while they live."""
     return int(tensor.untyped_storage()._cdata)  # pyright: ignore[reportPrivateUsage]

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils import _pytree as pytree
 
+from wrapperir.frontend.aten.sharing import storage_key
 from wrapperir.frontend.lowering.scope import LoopScope
 from wrapperir.frontend.lowering.values import IndexedTensor
 
@@ -36,15 +36,16 @@ def keep_old_values(scope: LoopScope, node: torch.fx.Node, target: IndexedTensor
     In eager mode they are memory of their own, and here views, such as those of ``flip``.
     """
     written: Any = node.args[0]
-    storage = StorageWeakRef(written.meta["val"].untyped_storage())
-    for each, value in list(scope.values.items()):
-        if not isinstance(value, IndexedTensor) or value.buffer != target.buffer:
+    storage = storage_key(written.meta["val"])
+    for each in list(_views(scope, written, target.buffer)):
+        value = scope.values[each]
+        if not isinstance(value, IndexedTensor):
             continue
         is_needed = any(
             user is not node and user not in scope.values for user in each.users
         )
         example: torch.Tensor = each.meta["val"]
-        if is_needed and StorageWeakRef(example.untyped_storage()) != storage:
+        if is_needed and storage_key(example) != storage:
             kept = scope.allocate(each.name, example)
             scope.copy(value, kept, each.name)
             scope.values[each] = kept
