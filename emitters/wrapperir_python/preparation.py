@@ -13,7 +13,7 @@ from wrapperir.kernels.triton_compile import start_compiler
 
 _OPERATORS = Path(__file__).with_name("emitted") / "operators.cpp", ("tensors.h",)
 _OF_CUDA = (
-    (EMITTED / "launches.cpp", ("tensors.h", "driver_functions.h")),
+    (EMITTED / "launches.cpp", ("tensors.h", "arguments.h", "driver_functions.h")),
     (EMITTED / "graphs.cpp", ("tensors.h", "recording.h", "driver_functions.h")),
 )
 """Extension modules: sources, and the headers as the modules that build them name them."""

@@ -77,7 +77,7 @@ def test_the_backend_prepares_when_it_is_called_and_when_a_graph_is_new(
 
 EXTENSIONS = {
     Path(wrapperir_python.__file__).with_name("emitted") / "operators.cpp": (),
-    EMITTED / "launches.cpp": ("driver_functions.h",),
+    EMITTED / "launches.cpp": ("arguments.h", "driver_functions.h"),
     EMITTED / "graphs.cpp": ("recording.h", "driver_functions.h"),
 }
 """Extension modules of emitted Python, with the headers that its files name."""

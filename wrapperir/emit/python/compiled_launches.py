@@ -26,7 +26,7 @@ CACHE = _CORE / "caching" / "private_cache.py"
 EMITTED = _CORE / "kernels" / "emitted"
 """The folder of the files that are copied beside emitted modules."""
 _FILES = (
-    *("launches.cpp", "driver_functions.h", "tensors.h", "native_module.py"),
+    *("launches.cpp", "arguments.h", "driver_functions.h", "tensors.h", "native_module.py"),
     *(_CORE / "kernels" / "triton_worker.py", CACHE),
 )
 

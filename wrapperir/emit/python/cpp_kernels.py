@@ -10,7 +10,7 @@ from wrapperir.emit.python.module_text import ModuleText
 
 _KERNELS = ("cpp_kernels",)
 _TORCHS = ("async_compile",)
-_FILES = (*("cpp_calls.cpp", "tensors.h", "native_module.py"), CACHE)
+_FILES = (*("cpp_calls.cpp", "arguments.h", "tensors.h", "native_module.py"), CACHE)
 
 
 def emit_cpp_begin(

@@ -1,24 +1,13 @@
 // Calls of compiled C++ kernels: a Kernel is called with its tensors and numbers by position.
-#include "tensors.h"
+#include "arguments.h"
 
 #include <alloca.h>
 #include <stddef.h>
-#include <string.h>
 #include <structmember.h>
 
-#include <map>
-#include <string>
 #include <vector>
 
 namespace {
-
-enum Kind : char { address, whole, unsigned_64, half, bfloat, single, real };
-
-struct Parameter {
-  Kind kind;
-  long long low;
-  long long high;
-};
 
 struct Kernel {
   PyObject_HEAD
@@ -29,8 +18,9 @@ struct Kernel {
   std::vector<Parameter>* parameters;
 };
 
-bool refuse(Kernel& kernel, size_t index, PyObject* given, bool is_value = false) {
+bool refuse(Kernel& kernel, size_t index, PyObject* given, Fault fault) {
   PyErr_Clear();
+  const bool is_value = fault == Fault::value;
   PyErr_Format(
       is_value ? PyExc_OverflowError : PyExc_TypeError,
       is_value ? "%U takes argument %zu as %U, which cannot hold %S"
@@ -42,45 +32,18 @@ bool refuse(Kernel& kernel, size_t index, PyObject* given, bool is_value = false
 // Write an argument as the kernel's caller takes it; false with an error where it cannot be.
 bool pass(Kernel& kernel, size_t index, PyObject* given, uint64_t* result) {
   const Parameter& parameter = (*kernel.parameters)[index];
-  if (parameter.kind == address) {
-    void* pointer = nullptr;
-    if (!PyType_IsSubtype(Py_TYPE(given), tensor_class)) return refuse(kernel, index, given);
-    if (aoti_torch_get_data_ptr(handle_of(given), &pointer)) {
-      PyErr_Format(PyExc_RuntimeError, "argument %zu of %U has no memory", index, kernel.name);
-      return false;
-    }
-    *result = reinterpret_cast<uint64_t>(pointer);
-    return true;
+  if (parameter.kind != address) {
+    const Fault fault = write_number(parameter, given, result);
+    return fault == Fault::none || refuse(kernel, index, given, fault);
   }
-  if (parameter.kind == whole || parameter.kind == unsigned_64) {
-    PyObject* number = PyLong_Check(given) ? Py_NewRef(given) : PyNumber_Index(given);
-    if (!number) return refuse(kernel, index, given);
-    int overflow = 0;
-    if (parameter.kind == whole) {
-      const long long value = PyLong_AsLongLongAndOverflow(number, &overflow);
-      overflow |= value < parameter.low || value > parameter.high;
-      *result = static_cast<uint64_t>(value);
-    } else {
-      *result = PyLong_AsUnsignedLongLong(number);
-      overflow = PyErr_Occurred() != nullptr;
-    }
-    Py_DECREF(number);
-    return !overflow || refuse(kernel, index, given, true);
+  void* pointer = nullptr;
+  if (!PyType_IsSubtype(Py_TYPE(given), tensor_class))
+    return refuse(kernel, index, given, Fault::type);
+  if (aoti_torch_get_data_ptr(handle_of(given), &pointer)) {
+    PyErr_Format(PyExc_RuntimeError, "argument %zu of %U has no memory", index, kernel.name);
+    return false;
   }
-  const double value = PyFloat_AsDouble(given);
-  if (value == -1.0 && PyErr_Occurred())
-    return refuse(kernel, index, given, PyErr_ExceptionMatches(PyExc_OverflowError));
-  const float narrowed = static_cast<float>(value);
-  *result = 0;
-  if (parameter.kind == real) {
-    memcpy(result, &value, sizeof(value));
-  } else if (parameter.kind == half) {
-    if (PyFloat_Pack2(value, reinterpret_cast<char*>(result), 1))
-      return refuse(kernel, index, given, true);
-  } else {
-    memcpy(result, &narrowed, sizeof(narrowed));
-    if (parameter.kind == bfloat) *result >>= 16;
-  }
+  *result = reinterpret_cast<uint64_t>(pointer);
   return true;
 }
 
@@ -109,26 +72,6 @@ PyObject* call(PyObject* self, PyObject* const* given, size_t flags, PyObject* k
   Py_RETURN_NONE;
 }
 
-const std::map<std::string, Parameter>& known_types() {
-  static const std::map<std::string, Parameter> types = {
-      {"address", {address, 0, 0}},
-      {"bool", {whole, 0, 1}},
-      {"i8", {whole, INT8_MIN, INT8_MAX}},
-      {"u8", {whole, 0, UINT8_MAX}},
-      {"i16", {whole, INT16_MIN, INT16_MAX}},
-      {"u16", {whole, 0, UINT16_MAX}},
-      {"i32", {whole, INT32_MIN, INT32_MAX}},
-      {"u32", {whole, 0, UINT32_MAX}},
-      {"i64", {whole, INT64_MIN, INT64_MAX}},
-      {"u64", {unsigned_64, 0, 0}},
-      {"f16", {half, 0, 0}},
-      {"bf16", {bfloat, 0, 0}},
-      {"f32", {single, 0, 0}},
-      {"f64", {real, 0, 0}},
-  };
-  return types;
-}
-
 // Kernel(name, types)
 PyObject* make(PyTypeObject* type, PyObject* given, PyObject*) {
   PyObject *name, *types;
@@ -142,11 +85,12 @@ PyObject* make(PyTypeObject* type, PyObject* given, PyObject*) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(types); ++i) {
     const char* spelled = PyUnicode_AsUTF8(PyTuple_GET_ITEM(types, i));
     const auto found = known_types().find(spelled ? spelled : "");
-    if (found == known_types().end()) {
+    const bool is_address = spelled && !strcmp(spelled, "address");
+    if (!is_address && found == known_types().end()) {
       Py_DECREF(self);
       return PyErr_Format(PyExc_ValueError, "%U has a parameter of an unknown type", name);
     }
-    self->parameters->push_back(found->second);
+    self->parameters->push_back(is_address ? Parameter{address, 0, 0} : found->second);
   }
   return reinterpret_cast<PyObject*>(self);
 }

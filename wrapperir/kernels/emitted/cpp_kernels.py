@@ -25,7 +25,7 @@ SourceFileLoader("native_module", str(_HERE / "native_module.py")).exec_module(
     _native_module
 )
 _caching = _native_module.import_beside(Path(__file__), "private_cache")
-_native: Any = _native_module.build(_HERE / "cpp_calls.cpp")
+_native: Any = _native_module.build(_HERE / "cpp_calls.cpp", "arguments.h")
 
 FLAGS = (
     *("-O3", "-fno-trapping-math", "-fno-math-errno", "-ffp-contract=off"),

@@ -2,7 +2,7 @@
 //
 // A Kernel is called with the three extents of the launch grid, then with the arguments in the
 // order of the kernel's signature.  Where this file does not know how to launch, Triton does.
-#include "tensors.h"
+#include "arguments.h"
 
 #include <alloca.h>
 #include <dlfcn.h>
@@ -81,14 +81,6 @@ struct Loaded {
   unsigned shared_bytes;
 };
 
-enum Kind : char { address, whole, unsigned_64, half, bfloat, single, real };
-
-struct Parameter {
-  Kind kind;
-  long long low;
-  long long high;
-};
-
 struct Kernel {
   PyObject_HEAD
   vectorcallfunc call;
@@ -113,19 +105,17 @@ PyObject* fail(Kernel& kernel, const char* what, int error) {
       text ? text : "the driver does not say why", name ? name : "an unknown error", error);
 }
 
-PyObject* refuse(Kernel& kernel, size_t index, PyObject* given) {
+PyObject* refuse(Kernel& kernel, size_t index, PyObject* given, Fault fault) {
   PyErr_Clear();
+  PyObject* name = PyTuple_GET_ITEM(kernel.names, index);
+  PyObject* type = PyTuple_GET_ITEM(kernel.types, index);
+  if (fault == Fault::value)
+    return PyErr_Format(
+        PyExc_OverflowError, "%U takes %U as %U, which cannot hold %S", kernel.name, name, type,
+        given);
   return PyErr_Format(
-      PyExc_TypeError, "%U takes %U as %U, not a %s", kernel.name,
-      PyTuple_GET_ITEM(kernel.names, index), PyTuple_GET_ITEM(kernel.types, index),
+      PyExc_TypeError, "%U takes %U as %U, not a %s", kernel.name, name, type,
       Py_TYPE(given)->tp_name);
-}
-
-PyObject* refuse_value(Kernel& kernel, size_t index, PyObject* given) {
-  PyErr_Clear();
-  return PyErr_Format(
-      PyExc_OverflowError, "%U takes %U as %U, which cannot hold %S", kernel.name,
-      PyTuple_GET_ITEM(kernel.names, index), PyTuple_GET_ITEM(kernel.types, index), given);
 }
 
 // Make the context of PyTorch's current device current in this thread, which has none.
@@ -190,41 +180,6 @@ const Loaded* load(Kernel& kernel, int device, int variant) {
   return loaded;
 }
 
-// Write a number as the type that the kernel declares; false with an error where it cannot be.
-bool pass_number(Kernel& kernel, size_t index, PyObject* given, uint64_t* result) {
-  const Parameter& parameter = (*kernel.parameters)[index];
-  if (parameter.kind == whole || parameter.kind == unsigned_64) {
-    PyObject* number = PyLong_Check(given) ? Py_NewRef(given) : PyNumber_Index(given);
-    if (!number) return refuse(kernel, index, given);
-    int overflow = 0;
-    if (parameter.kind == whole) {
-      const long long value = PyLong_AsLongLongAndOverflow(number, &overflow);
-      overflow |= value < parameter.low || value > parameter.high;
-      *result = static_cast<uint64_t>(value);
-    } else {
-      *result = PyLong_AsUnsignedLongLong(number);
-      overflow = PyErr_Occurred() != nullptr;
-    }
-    Py_DECREF(number);
-    return !overflow || refuse_value(kernel, index, given);
-  }
-  const double value = PyFloat_AsDouble(given);
-  if (value == -1.0 && PyErr_Occurred())
-    return PyErr_ExceptionMatches(PyExc_OverflowError) ? refuse_value(kernel, index, given)
-                                                       : refuse(kernel, index, given);
-  const float narrowed = static_cast<float>(value);
-  if (parameter.kind == real) {
-    memcpy(result, &value, sizeof(value));
-  } else if (parameter.kind == half) {
-    if (PyFloat_Pack2(value, reinterpret_cast<char*>(result), 1))
-      return refuse_value(kernel, index, given);
-  } else {
-    memcpy(result, &narrowed, sizeof(narrowed));
-    if (parameter.kind == bfloat) *result >>= 16;
-  }
-  return true;
-}
-
 // Read the extents of the launch grid; false with an error where they are not possible.
 bool read_grid(Kernel& kernel, PyObject* const* given, unsigned* grid) {
   for (int i = 0; i < 3; ++i) {
@@ -270,7 +225,8 @@ PyObject* launch(PyObject* self, PyObject* const* given, size_t flags, PyObject*
       int32_t device = 0;
       void* pointer = nullptr;
       if (!is_plain(object)) {
-        if (!PyType_IsSubtype(Py_TYPE(object), tensor_class)) return refuse(kernel, i, object);
+        if (!PyType_IsSubtype(Py_TYPE(object), tensor_class))
+          return refuse(kernel, i, object, Fault::type);
         return by_triton(kernel, given, total);
       }
       const AtenTensorHandle tensor = handle_of(object);
@@ -279,8 +235,9 @@ PyObject* launch(PyObject* self, PyObject* const* given, size_t flags, PyObject*
           aoti_torch_get_data_ptr(tensor, &pointer))
         return by_triton(kernel, given, total);
       values[i] = reinterpret_cast<uint64_t>(pointer);
-    } else if (!pass_number(kernel, i, object, &values[i])) {
-      return nullptr;
+    } else {
+      const Fault fault = write_number(parameters[i], object, &values[i]);
+      if (fault != Fault::none) return refuse(kernel, i, object, fault);
     }
     if (i < 64) {
       if (kernel.addresses >> i & 1) checked[0] |= values[i];
@@ -320,26 +277,6 @@ PyObject* launch(PyObject* self, PyObject* const* given, size_t flags, PyObject*
   if (record) aoti_record_function_end(record);
   if (error) return fail(kernel, "launching", error);
   Py_RETURN_NONE;
-}
-
-const std::map<std::string, Parameter>& known_types() {
-  static const std::map<std::string, Parameter> types = {
-      {"i1", {whole, 0, 1}},
-      {"u1", {whole, 0, 1}},
-      {"i8", {whole, INT8_MIN, INT8_MAX}},
-      {"u8", {whole, 0, UINT8_MAX}},
-      {"i16", {whole, INT16_MIN, INT16_MAX}},
-      {"u16", {whole, 0, UINT16_MAX}},
-      {"i32", {whole, INT32_MIN, INT32_MAX}},
-      {"u32", {whole, 0, UINT32_MAX}},
-      {"i64", {whole, INT64_MIN, INT64_MAX}},
-      {"u64", {unsigned_64, 0, 0}},
-      {"fp16", {half, 0, 0}},
-      {"bf16", {bfloat, 0, 0}},
-      {"fp32", {single, 0, 0}},
-      {"fp64", {real, 0, 0}},
-  };
-  return types;
 }
 
 // Kernel(name, function, slow, load, names, types, addresses, numbers)

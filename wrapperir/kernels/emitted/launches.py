@@ -128,7 +128,9 @@ _done: dict[str, _Compiled] = {}  # compiled by this program, or failed to
 _kernels: list[DispatchedKernel] = []
 _native: Any = None
 if torch.cuda.is_available() and torch.version.hip is None:
-    _native = _native_module.build(_HERE / "launches.cpp", "driver_functions.h")
+    _native = _native_module.build(
+        _HERE / "launches.cpp", "arguments.h", "driver_functions.h"
+    )
 
 
 def kernel(path: str) -> GridLauncher:
