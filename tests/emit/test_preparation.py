@@ -116,6 +116,8 @@ def test_objects_are_those_that_emitted_cpp_builds(
 
     monkeypatch.setattr(compiler, "built_once", built_once)
     monkeypatch.setattr(cpp_build, "built_once", built_once)
+    header: Any = cpp_build._precompiled_header  # it would be remembered for other tests
+    monkeypatch.setattr(cpp_build, "_precompiled_header", header.__wrapped__)
     for step in CppEmitter().preparations(frozenset({device}), is_new=False):
         step()
     prepared = {kind: set(keys) for kind, keys in built.items()}
