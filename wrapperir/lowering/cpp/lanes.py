@@ -8,7 +8,6 @@ of the last axis of each inner loop, whichever makes more accesses contiguous::
 """
 
 from collections.abc import Iterable, Mapping
-from typing import assert_never
 
 from attrs import field, frozen
 
@@ -18,10 +17,8 @@ from wrapperir.lowering.loops import (
     Apply,
     Axis,
     Check,
-    IndexValue,
     InnerLoop,
     Instruction,
-    Literal,
     Load,
     Nest,
     Reduce,
@@ -30,6 +27,7 @@ from wrapperir.lowering.loops import (
     Store,
     StoreMode,
 )
+from wrapperir.lowering.substitution import instructions, names_used, results
 
 _FEWEST = 8
 """Points from which lanes of an axis pay."""
@@ -52,14 +50,6 @@ class Lanes:
     transposed: Mapping[str, Expr] = field(factory=dict[str, Expr])
 
 
-def instructions(steps: Iterable[Step]) -> list[Instruction]:
-    """Return the instructions of steps, those of inner loops included."""
-    found: list[Instruction] = []
-    for step in steps:
-        found += step.body if isinstance(step, InnerLoop) else (step,)
-    return found
-
-
 def varying_values(steps: Iterable[Step], axis: str) -> frozenset[str]:
     """Return the values that differ between points of an axis.
 
@@ -69,39 +59,12 @@ def varying_values(steps: Iterable[Step], axis: str) -> frozenset[str]:
     varying = {axis}
     of_loops = {a.name for s in steps if isinstance(s, InnerLoop) for a in s.axes}
     for step in steps:
-        for inner in instructions([step]):
+        for inner in instructions((step,)):
             is_reduction = isinstance(inner, Reduce | Scan)
-            differs = not varying.isdisjoint(names_in(inner))
+            differs = not varying.isdisjoint(names_used(inner))
             if (axis not in of_loops) if is_reduction else differs:
                 varying.update(results(inner))
     return frozenset(varying - {axis})
-
-
-def results(step: Instruction) -> tuple[str, ...]:
-    """Return the values that an instruction defines."""
-    if isinstance(step, Reduce | Scan):
-        return step.results
-    return () if isinstance(step, Store | Check) else (step.result,)
-
-
-def names_in(step: Instruction) -> list[str]:
-    """Return the values, axes and sizes that an instruction uses."""
-    match step:
-        case Literal():
-            return []
-        case IndexValue():
-            return [*symbols_in(step.expr)]
-        case Apply() | Reduce() | Scan():
-            return [*step.operands]
-        case Check():
-            names = [step.condition]
-        case Load():
-            names = [name for part in step.index for name in symbols_in(part)]
-        case Store():
-            names = [step.value, *(n for part in step.index for n in symbols_in(part))]
-        case _:
-            assert_never(step)
-    return names if step.mask is None else [*names, step.mask]
 
 
 class LaneAnalysis:
@@ -147,7 +110,7 @@ class LaneAnalysis:
                 continue
             across = varying_values(self._nest.body, axis.name)
             for step in self._nest.body:
-                if not isinstance(step, Load) or not values.isdisjoint(names_in(step)):
+                if not isinstance(step, Load) or not values.isdisjoint(names_used(step)):
                     continue  # the tile is read before values are known
                 stride = self._stride(step, lane, varying)
                 if stride in (None, 0, 1) or self._stride(step, axis.name, across) != 1:
@@ -176,7 +139,7 @@ class LaneAnalysis:
         varying = varying_values(self._nest.body, axis.name)
         body, counted = list(body), list(counted)
         for step in body:
-            if isinstance(step, Check) and not varying.isdisjoint(names_in(step)):
+            if isinstance(step, Check) and not varying.isdisjoint(names_used(step)):
                 return None
             # Lanes that combine with one element would do so at once.
             is_combining = isinstance(step, Store) and step.mode is not StoreMode.OVERWRITE

@@ -5,7 +5,6 @@ from contextlib import contextmanager
 
 from wrapperir.ir import Expr, Symbol, add, mul, product
 from wrapperir.lowering.cpp.body import InstructionWriter
-from wrapperir.lowering.cpp.lanes import results
 from wrapperir.lowering.cpp.reductions import Accumulator
 from wrapperir.lowering.loops import (
     Apply,
@@ -17,6 +16,7 @@ from wrapperir.lowering.loops import (
     Store,
 )
 from wrapperir.lowering.scalar_op import ReduceOp, ScalarOp
+from wrapperir.lowering.substitution import results
 
 _LONG_SUM = 256
 """Additions from which ``f32`` is summed in ``f64``."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from wrapperir.ir import mul
 from wrapperir.lowering.cpp.body import InstructionWriter
 from wrapperir.lowering.cpp.elements import scalar_type
-from wrapperir.lowering.cpp.lanes import Lanes, instructions, varying_values
+from wrapperir.lowering.cpp.lanes import Lanes, varying_values
 from wrapperir.lowering.cpp.loop_text import (
     accumulator_of,
     checked_point,
@@ -25,6 +25,7 @@ from wrapperir.lowering.cpp.rows import find_rows
 from wrapperir.lowering.cpp.strips import ParallelStrips, write_inner_strips
 from wrapperir.lowering.cpp.tiles import write_tiles
 from wrapperir.lowering.loops import Axis, InnerLoop, Nest, Reduce, Scan, Store, StoreMode
+from wrapperir.lowering.substitution import instructions
 
 _PARALLEL_WORK = 1 << 18
 """Instructions of lanes, counted for each point, from which several threads pay."""

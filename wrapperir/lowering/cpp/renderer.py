@@ -11,7 +11,7 @@ from wrapperir.ir import (
 )
 from wrapperir.lowering.cpp.body import InstructionWriter
 from wrapperir.lowering.cpp.elements import STORED
-from wrapperir.lowering.cpp.lanes import LaneAnalysis, instructions
+from wrapperir.lowering.cpp.lanes import LaneAnalysis
 from wrapperir.lowering.cpp.nests import write_nest
 from wrapperir.lowering.cpp.snippets import needed_snippets
 from wrapperir.lowering.loops import (
@@ -27,6 +27,7 @@ from wrapperir.lowering.loops import (
     Store,
 )
 from wrapperir.lowering.renderer import KernelBuffer, LoopKernel, Renderer
+from wrapperir.lowering.substitution import instructions
 
 # Numbers wrap, zeros keep their sign, and functions set no errno.  Loops that the compiler
 # can vectorise are, with the widest registers.

@@ -13,7 +13,6 @@ from typing import TypeAlias
 from attrs import field, frozen
 
 from wrapperir.ir import DType, Expr, Operation, Symbol, substitute
-from wrapperir.lowering.cpp.lanes import names_in, results
 from wrapperir.lowering.loops import (
     Apply,
     IndexValue,
@@ -25,6 +24,7 @@ from wrapperir.lowering.loops import (
     Store,
 )
 from wrapperir.lowering.scalar_op import ScalarOp
+from wrapperir.lowering.substitution import instructions, names_used, results
 
 _LONGEST = 4096
 """Elements of an array, which stay in the processor's first cache."""
@@ -68,12 +68,7 @@ class KeptRows:
 def find_rows(nest: Nest, places: Iterable[int]) -> KeptRows:
     """Return the values to keep between the inner loops at some places of a nest."""
     steps = [nest.body[place] for place in sorted(places)]
-    written = {
-        step.buffer
-        for step in nest.body
-        for step in (step.body if isinstance(step, InnerLoop) else (step,))
-        if isinstance(step, Store)
-    }
+    written = {step.buffer for step in instructions(nest.body) if isinstance(step, Store)}
     arrays: dict[_RowKey, KeptRow] = {}
     stored: dict[str, str] = {}
     read: dict[str, str] = {}
@@ -128,7 +123,7 @@ class _Values:
                 continue
             missing = own.difference(self.keys)
             if not isinstance(step, Literal | IndexValue | Load | Apply) or (
-                not missing.isdisjoint(names_in(step))
+                not missing.isdisjoint(names_used(step))
             ):
                 continue
             self.keys[step.result] = (extents, *self._parts(step, axes))
@@ -139,7 +134,7 @@ class _Values:
         self, step: Literal | IndexValue | Load | Apply, axes: Mapping[str, Expr]
     ) -> tuple[_RowKey, ...]:
         def part(expr: Expr) -> _RowKey:
-            names = (name for name in names_in(step) if name in self.keys)
+            names = (name for name in names_used(step) if name in self.keys)
             used = tuple(self.keys[name] for name in sorted(names))
             return (substitute(expr, axes) if _has_names(expr) else expr, used)
 
@@ -164,7 +159,7 @@ class _Values:
             own = 1
         elif isinstance(step, Apply):
             own = _COSTS.get(step.op, 1)
-        return own + sum(self._costs.get(name, 0) for name in names_in(step))
+        return own + sum(self._costs.get(name, 0) for name in names_used(step))
 
     def needed(self, known: Mapping[_RowKey, str]) -> Sequence[str]:
         """Return the costly values that are known and that other values are made of."""
@@ -176,7 +171,7 @@ class _Values:
         used: dict[str, None] = {}
         for step in self._loop.body:
             if found.isdisjoint(results(step)):
-                used.update(dict.fromkeys(n for n in names_in(step) if n in found))
+                used.update(dict.fromkeys(n for n in names_used(step) if n in found))
         return list(used)
 
 

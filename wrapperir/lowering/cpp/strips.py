@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from wrapperir.ir import Expr, Symbol
 from wrapperir.lowering.cpp.body import InstructionWriter
 from wrapperir.lowering.cpp.elements import scalar_type
-from wrapperir.lowering.cpp.lanes import names_in, results, varying_values
+from wrapperir.lowering.cpp.lanes import varying_values
 from wrapperir.lowering.cpp.loop_text import (
     accumulator_of,
     checked_point,
@@ -23,6 +23,7 @@ from wrapperir.lowering.cpp.loop_text import (
 )
 from wrapperir.lowering.cpp.reductions import Accumulator, Variable
 from wrapperir.lowering.loops import Axis, InnerLoop, Instruction, Nest, Reduce, Scan, Step
+from wrapperir.lowering.substitution import names_used, results
 
 STRIP = 64
 """Lanes of a strip: four 512-bit registers of ``f32``."""
@@ -244,7 +245,7 @@ def _values_of_several_loops(steps: Iterable[Step]) -> frozenset[str]:
     found: set[str] = set()
     for segment in _segments(steps):
         defined = {name for step in segment for name in results(step)}
-        used = {name for step in segment for name in names_in(step)}
+        used = {name for step in segment for name in names_used(step)}
         found |= used - defined
     return frozenset(found)
 

@@ -12,9 +12,10 @@ A tile of such a buffer is transposed into an array, from which the loop over la
 from collections.abc import Sequence
 
 from wrapperir.lowering.cpp.body import InstructionWriter
-from wrapperir.lowering.cpp.lanes import Lanes, instructions, varying_values
+from wrapperir.lowering.cpp.lanes import Lanes, varying_values
 from wrapperir.lowering.cpp.loop_text import checked_point, loops, write_lane_loop
 from wrapperir.lowering.loops import Axis, Load, Nest
+from wrapperir.lowering.substitution import instructions
 
 TILE_LANES = 64
 TILE_ROWS = 16
@@ -50,7 +51,7 @@ def write_tiles(
             f"const i64 height = minimum(i64({rows} - {first}), i64({TILE_ROWS}));",
             f"const i64 width = minimum(i64({columns} - {left}), i64({TILE_LANES}));",
         )
-        body = instructions(nest.body)
+        body = list(instructions(nest.body))
         _write_loads(writer, body, lanes, {across.name: first, lane.name: left})
         indices.names.update({across.name: row, lane.name: column})
         with source.block("for (i64 a = 0; a < height; ++a)"), checked_point(writer):
