@@ -71,7 +71,7 @@ def index_of(instruction: Instruction) -> tuple[Expr, ...]:
             return instruction.index
         case IndexValue():
             return (instruction.expr,)
-        case _:
+        case Literal() | Apply() | Reduce() | Scan() | Check():
             return ()
 
 

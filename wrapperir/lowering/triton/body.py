@@ -152,7 +152,7 @@ class KernelBody:
                     step, self.writer, dim, operands, place, is_in_parts=is_in_parts
                 )
                 self.values.update(found)
-            case _:
+            case Literal() | IndexValue() | Load() | Apply() | Store() | Check():
                 self._write_instruction(step)
         return None
 

@@ -36,6 +36,7 @@ from wrapperir.lowering.loops import (
     Load,
     Nest,
     Reduce,
+    Scan,
     Step,
     Store,
 )
@@ -145,7 +146,7 @@ def _key(value: str, loop: InnerLoop, written: set[str]) -> Hashable | None:
             if mask is None and step.mask is not None:
                 return None
             return ("load", step.buffer, step.dtype, index, mask, repr(step.other))
-        case _:
+        case Store() | Reduce() | Scan() | Check():
             return None
 
 
