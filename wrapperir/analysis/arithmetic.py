@@ -11,12 +11,14 @@ import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from fractions import Fraction
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from wrapperir.ir import Expr, ExprOp, Operation, Symbol
 
 Bound: TypeAlias = int | float
 """An exact integer, or an infinity."""
+
+_Unknowns = TypeVar("_Unknowns", bound=Hashable)
 
 Interval: TypeAlias = tuple[Bound, Bound]
 """The least and greatest value, inclusive."""
@@ -216,7 +218,7 @@ class Polynomials:
         if expr.op is ExprOp.ADD:
             result = {}
             for arg in args:
-                result = combine(result, self.of(arg), 1)
+                result = combine(result, self.of(arg))
         elif expr.op is ExprOp.SUB:
             result = combine(self.of(args[0]), self.of(args[1]), -1)
         elif expr.op is ExprOp.NEG:
@@ -340,9 +342,9 @@ class Polynomials:
 
 
 def combine(
-    left: Polynomial, right: Mapping[tuple[Unknown, ...], int], sign: int
-) -> Polynomial:
-    """Return ``left + sign · right``."""
+    left: Mapping[_Unknowns, int], right: Mapping[_Unknowns, int], sign: int = 1
+) -> dict[_Unknowns, int]:
+    """Return ``left + sign · right``, of coefficients by monomial, without zeros."""
     result = dict(left)
     for monomial, coefficient in right.items():
         total = result.get(monomial, 0) + sign * coefficient
@@ -353,8 +355,8 @@ def combine(
     return result
 
 
-def scaled(polynomial: Polynomial, factor: int) -> Polynomial:
-    """Return the polynomial times a number other than zero."""
+def scaled(polynomial: Mapping[_Unknowns, int], factor: int) -> dict[_Unknowns, int]:
+    """Return a polynomial times a number other than zero."""
     return {monomial: coefficient * factor for monomial, coefficient in polynomial.items()}
 
 

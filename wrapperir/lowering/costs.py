@@ -1,6 +1,6 @@
 """Costs that fusion compares: bytes of memory traffic, and operations in the same unit."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from attrs import define, field, frozen
 
@@ -120,10 +120,3 @@ def operation_cost(code: Iterable[Instruction], costs: DeviceCosts) -> float:
         if isinstance(each, Apply) and each.op not in _FREE:
             total += costs.slow_operation if each.op in _SLOW else costs.operation
     return total
-
-
-def total_bytes(
-    names: Iterable[str], buffers: Mapping[str, TensorType], sizes: TypicalSizes
-) -> int:
-    """Return the bytes of buffers together."""
-    return sum(sizes.bytes(buffers[name]) for name in names)

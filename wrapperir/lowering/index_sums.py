@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from attrs import frozen
 
+from wrapperir.analysis.arithmetic import combine
 from wrapperir.ir import Expr, ExprOp, Operation, Symbol, mul, sub, symbols_in
 
 Atom: TypeAlias = str | Operation
@@ -18,23 +19,6 @@ Sum: TypeAlias = dict[Monomial, int]
 """Coefficients, none of them zero, by monomial."""
 
 _MOST_TERMS = 64
-
-
-def add_sums(left: Sum, right: Sum, sign: int = 1) -> Sum:
-    """Return ``left + sign · right``."""
-    result = dict(left)
-    for monomial, coefficient in right.items():
-        total = result.get(monomial, 0) + sign * coefficient
-        if total:
-            result[monomial] = total
-        else:
-            result.pop(monomial, None)
-    return result
-
-
-def scale(total: Sum, factor: int) -> Sum:
-    """Return a sum times a number."""
-    return {m: c * factor for m, c in total.items()} if factor else {}
 
 
 def multiply_sums(left: Sum, right: Sum) -> Sum:
@@ -101,8 +85,8 @@ def divide_terms(dividend: Sum, divisor: Sum) -> tuple[Sum, Sum]:
             continue
         product = multiply_sums({part: coefficient // number}, divisor)
         if all(rest.get(m) == c for m, c in product.items()):
-            rest = add_sums(rest, product, -1)
-            whole = add_sums(whole, {part: coefficient // number})
+            rest = combine(rest, product, -1)
+            whole = combine(whole, {part: coefficient // number})
     return whole, rest
 
 
@@ -189,7 +173,7 @@ def linear_terms(total: Sum, axes: Iterable[str]) -> LinearTerms:
     left = expr_of(rest)
     for axis in {*symbols_in(left)} & coefficients.keys():
         found = coefficients.pop(axis)
-        rest = add_sums(rest, multiply_sums(found, {(axis,): 1}))
+        rest = combine(rest, multiply_sums(found, {(axis,): 1}))
     return LinearTerms(
         {axis: expr_of(found) for axis, found in coefficients.items()}, expr_of(rest)
     )

@@ -20,8 +20,10 @@ from wrapperir.analysis.arithmetic import (
     UNBOUNDED,
     Bound,
     Interval,
+    combine,
     interval_of,
     plus,
+    scaled,
     times,
 )
 from wrapperir.ir import (
@@ -37,14 +39,12 @@ from wrapperir.lowering.index_sums import (
     Atom,
     LinearTerms,
     Sum,
-    add_sums,
     common_factors,
     divide_terms,
     expr_of,
     linear_terms,
     multiply_sums,
     operation_sum,
-    scale,
     without,
 )
 
@@ -55,6 +55,7 @@ _REAL = frozenset(
     }
 )
 _DEEPEST = 12
+_ONE: Sum = {(): 1}
 
 
 def is_whole(expr: Expr) -> bool:
@@ -159,12 +160,12 @@ class IndexRanges:
             case ExprOp.ADD:
                 total: Sum = {}
                 for arg in args:
-                    total = add_sums(total, arg)
+                    total = combine(total, arg)
                 return total
             case ExprOp.SUB:
-                return add_sums(args[0], args[1], -1)
+                return combine(args[0], args[1], -1)
             case ExprOp.NEG:
-                return scale(args[0], -1)
+                return scaled(args[0], -1)
             case ExprOp.MUL:
                 result: Sum = {(): 1}
                 for arg in args:
@@ -182,10 +183,9 @@ class IndexRanges:
             case ExprOp.MOD:
                 return self.remainder(args[0], args[1])
             case ExprOp.CEILDIV:
-                if self._nonnegative(add_sums(args[1], {(): 1}, -1)):
-                    return self.quotient(
-                        add_sums(add_sums(args[0], args[1]), {(): 1}, -1), args[1]
-                    )
+                if self._positive(args[1]):
+                    most = combine(combine(args[0], args[1]), _ONE, -1)
+                    return self.quotient(most, args[1])
             case _:
                 pass
         return self._operation(expr.op, tuple(map(expr_of, args)))
@@ -205,7 +205,7 @@ class IndexRanges:
         """Return ``dividend // divisor``."""
         if divisor == {(): 1}:
             return dividend
-        if not self._nonnegative(add_sums(divisor, {(): 1}, -1)):
+        if not self._positive(divisor):
             return self._operation(ExprOp.FLOORDIV, (expr_of(dividend), expr_of(divisor)))
         whole, rest = divide_terms(dividend, divisor)
         if not rest or self._below(rest, divisor):
@@ -214,11 +214,11 @@ class IndexRanges:
             multiple, low = divide_terms(rest, factor)
             if multiple and (not low or self._below(low, factor)):
                 smaller, _ = divide_terms(divisor, factor)
-                return add_sums(whole, self.quotient(multiple, smaller))
+                return combine(whole, self.quotient(multiple, smaller))
         nested = self._nested_quotient(rest, divisor)
         if nested is None:
             nested = operation_sum(ExprOp.FLOORDIV, rest, divisor)
-        return add_sums(whole, nested)
+        return combine(whole, nested)
 
     def _nested_quotient(self, rest: Sum, divisor: Sum) -> Sum | None:
         """Return a quotient of a quotient or remainder, or ``None``.
@@ -232,9 +232,9 @@ class IndexRanges:
             op, args = monomial[0].op, monomial[0].args
             if op is ExprOp.FLOORDIV:
                 by = self.sum_of(args[1])
-                if self._nonnegative(add_sums(by, {(): 1}, -1)):
+                if self._positive(by):
                     others = {m: c for m, c in rest.items() if m != monomial}
-                    dividend = add_sums(self.sum_of(args[0]), multiply_sums(others, by))
+                    dividend = combine(self.sum_of(args[0]), multiply_sums(others, by))
                     return self.quotient(dividend, multiply_sums(by, divisor))
             if op is ExprOp.MOD and len(rest) == 1:
                 factor, low = divide_terms(self.sum_of(args[1]), divisor)
@@ -247,7 +247,7 @@ class IndexRanges:
         """Return ``dividend % divisor``."""
         if divisor == {(): 1}:
             return {}
-        if not self._nonnegative(add_sums(divisor, {(): 1}, -1)):
+        if not self._positive(divisor):
             return self._operation(ExprOp.MOD, (expr_of(dividend), expr_of(divisor)))
         _, rest = divide_terms(dividend, divisor)
         if not rest or self._below(rest, divisor):
@@ -257,15 +257,15 @@ class IndexRanges:
             if multiple and (not low or self._below(low, factor)):
                 smaller, _ = divide_terms(divisor, factor)
                 high = multiply_sums(self.remainder(multiple, smaller), factor)
-                return add_sums(high, low)
+                return combine(high, low)
         for monomial, coefficient in rest.items():
             atom = monomial[0] if len(monomial) == 1 else ""
             if not isinstance(atom, Operation) or atom.op is not ExprOp.MOD:
                 continue
             if not divide_terms(self.sum_of(atom.args[1]), divisor)[1]:
                 others = {m: c for m, c in rest.items() if m != monomial}
-                inner = scale(self.sum_of(atom.args[0]), coefficient)
-                return self.remainder(add_sums(others, inner), divisor)
+                inner = scaled(self.sum_of(atom.args[0]), coefficient)
+                return self.remainder(combine(others, inner), divisor)
         return operation_sum(ExprOp.MOD, rest, divisor)
 
     def _recombine(self, total: Sum) -> Sum:
@@ -275,22 +275,23 @@ class IndexRanges:
                 if isinstance(atom, str) or atom.op is not ExprOp.MOD:
                     continue
                 value, divisor = map(self.sum_of, atom.args)
-                if not self._nonnegative(add_sums(divisor, {(): 1}, -1)):
+                if not self._positive(divisor):
                     continue
                 others = {monomial[:place] + monomial[place + 1 :]: coefficient}
                 high = multiply_sums(
                     multiply_sums(others, divisor), self.quotient(value, divisor)
                 )
                 if high and all(total.get(m) == c for m, c in high.items()):
-                    pair = add_sums(high, {monomial: coefficient})
-                    left = add_sums(total, pair, -1)
-                    return self._recombine(add_sums(left, multiply_sums(others, value)))
+                    pair = combine(high, {monomial: coefficient})
+                    left = combine(total, pair, -1)
+                    return self._recombine(combine(left, multiply_sums(others, value)))
         return total
 
     def _below(self, value: Sum, limit: Sum) -> bool:
-        return self._nonnegative(value) and self._nonnegative(
-            add_sums(add_sums(limit, {(): 1}, -1), value, -1)
-        )
+        return self._nonnegative(value) and self._positive(combine(limit, value, -1))
+
+    def _positive(self, total: Sum) -> bool:
+        return self._nonnegative(combine(total, _ONE, -1))
 
     def _range(self, atom: Atom) -> Interval:
         if isinstance(atom, Operation):
@@ -343,10 +344,10 @@ class IndexRanges:
                     others[monomial] = coefficient
             if self._nonnegative(factor, depth + 1):
                 return self._nonnegative(others, depth + 1)
-            if self._nonnegative(scale(factor, -1), depth + 1):
-                last = add_sums(extent, {(): 1}, -1)
+            if self._nonnegative(scaled(factor, -1), depth + 1):
+                last = combine(extent, _ONE, -1)
                 return self._nonnegative(
-                    add_sums(others, multiply_sums(factor, last)), depth + 1
+                    combine(others, multiply_sums(factor, last)), depth + 1
                 )
             return False
         return self._shifted_nonnegative(total)
@@ -357,7 +358,7 @@ class IndexRanges:
             return self._extents.get(atom)
         if atom.op is ExprOp.MOD:
             divisor = self.sum_of(atom.args[1])
-            if self._nonnegative(add_sums(divisor, {(): 1}, -1)):
+            if self._positive(divisor):
                 return divisor
         return None
 
@@ -369,6 +370,7 @@ class IndexRanges:
                 low = self._range(atom)[0]
                 if not isinstance(low, int):
                     return False
-                term = multiply_sums(term, add_sums({(atom,): 1}, {(): low} if low else {}))
-            result = add_sums(result, term)
+                constant: Sum = {(): low} if low else {}
+                term = multiply_sums(term, combine({(atom,): 1}, constant))
+            result = combine(result, term)
         return all(coefficient >= 0 for coefficient in result.values())

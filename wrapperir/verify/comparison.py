@@ -84,13 +84,14 @@ def _build_reach(layouts: Layouts, type: TensorType | PoolType) -> Polynomial | 
     polynomials = layouts.expressions.polynomials
     if isinstance(type, PoolType):
         return polynomials.of(type.size)
-    total = combine(polynomials.of(type.offset), {(): 1}, 1)
+    one: Polynomial = {(): 1}
+    total = combine(polynomials.of(type.offset), one)
     for size, stride in zip(type.size, type.stride, strict=True):
-        span = combine(polynomials.of(size), {(): 1}, -1)
+        span = combine(polynomials.of(size), one, -1)
         step = polynomials.product(span, polynomials.of(stride))
         if step is None:
             return None
-        total = combine(total, step, 1)
+        total = combine(total, step)
     return scaled(total, type.dtype.itemsize)
 
 

@@ -162,7 +162,7 @@ def extent_of(
         return None
     polynomials = layouts.expressions.polynomials
     begin = polynomials.of(offset)
-    end_bytes = combine(begin, size, 1)
+    end_bytes = combine(begin, size)
     sizes = type.size if isinstance(type, TensorType) else (type.size,)
     at_least_one = frozenset(size.name for size in sizes if isinstance(size, Symbol))
     latest = polynomials.bounds(begin, at_least_one)[1]

@@ -83,7 +83,7 @@ class _SizeOrder:
         self.kept += [*left, *right]
         rest: Polynomial = {}
         for term in right:
-            rest = combine(rest, self.polynomials.of(term), 1)
+            rest = combine(rest, self.polynomials.of(term))
         for term in left:
             rest = combine(rest, self.polynomials.of(term), -1)
         return self.polynomials.bounds(rest)[0] >= 0
