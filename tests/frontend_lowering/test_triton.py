@@ -6,21 +6,22 @@ import pytest
 import torch
 
 from tests.frontend_lowering.lowered import check
-from wrapperir.frontend.lowering import program
 from wrapperir.ir import KernelDefinitionLine, Language
-from wrapperir.lowering.renderer import LoopKernel, Renderer
+from wrapperir.lowering.loops import Nest
+from wrapperir.lowering.renderer import Renderer
 from wrapperir.lowering.triton import TritonRenderer
+from wrapperir.plugin import PluginManager
 
 
-def _renderer(kernel: LoopKernel) -> Renderer:
+def _renderer(manager: PluginManager, nest: Nest, device_kind: str) -> Renderer:
     renderer = TritonRenderer()
-    assert renderer.refusal(kernel.nest) is None
+    assert renderer.refusal(nest) is None
     return renderer
 
 
 @pytest.fixture(autouse=True)
 def _triton(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(program, "renderer_of", _renderer)
+    monkeypatch.setattr(PluginManager, "renderer", _renderer)
 
 
 def _check(

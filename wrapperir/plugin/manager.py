@@ -13,6 +13,7 @@ from attrs import frozen
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit import Emitter, Support
 from wrapperir.ir import Language, is_identifier
+from wrapperir.lowering.loops import Nest
 from wrapperir.lowering.renderer import Renderer
 from wrapperir.plugin import hookspecs
 
@@ -96,6 +97,13 @@ class PluginManager:
             for renderer in plugin.renderers
             if device_kind in renderer.device_kinds
         )
+
+    def renderer(self, nest: Nest, device_kind: str) -> Renderer | None:
+        """Return the first renderer that does not refuse a nest, if there is one."""
+        for renderer in self.renderers(device_kind):
+            if renderer.refusal(nest) is None:
+                return renderer
+        return None
 
     @property
     def conflicts(self) -> tuple[Diagnostic, ...]:

@@ -130,8 +130,7 @@ def check_renderers(scope: LoopScope, first: int) -> None:
     for item in scope.items[first:]:
         if isinstance(item, Nest):
             kind = scope.device_of(item).kind
-            renderers = plugin_manager().renderers(kind)
-            if all(renderer.refusal(item) is not None for renderer in renderers):
+            if plugin_manager().renderer(item, kind) is None:
                 raise NotLoweredError(f"no renderer writes it for {kind}")
 
 

@@ -15,7 +15,6 @@ from wrapperir.frontend.aten.scope import Elements, GraphScope, Poison
 from wrapperir.frontend.lowering.graph import LoweredGraph
 from wrapperir.lowering.kernel import KernelLaunch
 from wrapperir.lowering.loops import BufferView, ExternCall
-from wrapperir.lowering.renderer import LoopKernel, Renderer
 from wrapperir.lowering.schedule import Schedule
 from wrapperir.plugin import plugin_manager
 
@@ -75,7 +74,10 @@ class ScheduleLines:
         kernel = launch.kernel
         provenance = _joined(launch.provenance)
         if kernel.name not in self.definitions:
-            self.definitions[kernel.name] = renderer_of(kernel).render_kernel(kernel)
+            (kind,) = {buffer.type.device.kind for buffer in kernel.buffers}
+            renderer = plugin_manager().renderer(kernel.nest, kind)
+            assert renderer is not None  # or the operator would be called
+            self.definitions[kernel.name] = renderer.render_kernel(kernel)
         device = wir.CPU
         for parameter, buffer in zip(kernel.buffers, launch.buffers, strict=True):
             device = parameter.type.device
@@ -190,15 +192,6 @@ class ScheduleLines:
     def _name_result(self, buffer: str, value: Any) -> None:
         assert isinstance(value, wir.BufferRef)
         self.names[buffer] = value.name
-
-
-def renderer_of(kernel: LoopKernel) -> Renderer:
-    """Return the renderer of a kernel: the first for its device that does not refuse."""
-    (kind,) = {buffer.type.device.kind for buffer in kernel.buffers}
-    for renderer in plugin_manager().renderers(kind):
-        if renderer.refusal(kernel.nest) is None:
-            return renderer
-    raise AssertionError(f"no renderer of {kernel.name}")
 
 
 def _joined(provenance: Iterable[wir.Provenance]) -> wir.Provenance:
