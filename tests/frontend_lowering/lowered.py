@@ -9,20 +9,11 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.utils import _pytree as pytree
 
 from wrapperir.emit import compile_program
+from wrapperir.frontend.lowering.compile import boxed
 from wrapperir.frontend.lowering.decompositions import table
 from wrapperir.frontend.lowering.lower import LoweringStages, lower_to_program
 from wrapperir.ir import ExternKernelLine
 from wrapperir.verify import verify
-
-
-def boxed(function: Callable[[list[Any]], Any]) -> Any:
-    """Have AOTAutograd give a function one list, which it empties."""
-
-    def call(args: list[Any]) -> Any:
-        return function(args)
-
-    vars(call)["_boxed_call"] = True
-    return call
 
 
 def compiled(

@@ -69,7 +69,7 @@ def decomposed(node: torch.fx.Node) -> torch.fx.Graph:
     ``node.all_input_nodes``; its one output has the form of the node's value.
 
     Raises:
-        NotLoweredError: there is no decomposition.
+        NotLoweredError: PyTorch has no decomposition that applies.
     """
     target: Any = node.target
     everything: Any = _decomp.decomposition_table
@@ -93,13 +93,12 @@ def decomposed(node: torch.fx.Node) -> torch.fx.Graph:
         return tuple(result) if isinstance(result, tuple) else result
 
     examples = [each.meta["val"] for each in given]
-    tables = dict(table())
     mode = detect_fake_mode(examples) or contextlib.nullcontext()
     try:
         with mode:  # also for the tensors that a decomposition makes of numbers
-            traced: torch.fx.GraphModule = make_fx(run, tables)(*examples)
+            traced: torch.fx.GraphModule = make_fx(run, table())(*examples)
             if any(map(_writes, traced.graph.nodes)):
-                traced = make_fx(functionalize(traced), tables)(*examples)
+                traced = make_fx(functionalize(traced), table())(*examples)
     except Exception as error:  # whatever a decomposition raises
         raise NotLoweredError(f"its decomposition failed: {error}") from error
     return traced.graph

@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 from attrs import evolve, frozen
+from torch._guards import detect_fake_mode
 from torch._subclasses.fake_tensor import unset_fake_temporarily
-from torch.utils import _pytree as pytree
 
 from wrapperir import ir as wir
 from wrapperir.frontend import Lowered
@@ -17,7 +17,6 @@ from wrapperir.frontend.aten.graph import (
     lower_nodes,
 )
 from wrapperir.frontend.aten.scope import GraphScope, Shared
-from wrapperir.frontend.aten.values import is_symbolic
 from wrapperir.frontend.lowering.graph import lower_graph
 from wrapperir.frontend.lowering.program import ScheduleLines, output_values
 from wrapperir.lowering.kernel import SizeSymbol
@@ -113,17 +112,9 @@ def ordered_calls(called: Mapping[str, torch.fx.Node]) -> frozenset[str]:
 
 def value_ranges(graph: torch.fx.Graph) -> Mapping[Any, Any]:
     """Return torch's ranges of the size symbols of a graph, by sympy symbol."""
-    for node in graph.nodes:
-        leaves = pytree.tree_leaves(node.meta.get("val"))
-        for leaf in leaves:
-            sizes: list[Any] = [leaf]
-            if isinstance(leaf, torch.Tensor):
-                sizes = [*leaf.shape, *leaf.stride()]
-            for size in sizes:
-                if is_symbolic(size):
-                    found: Mapping[Any, Any] = size.node.shape_env.var_to_range
-                    return found
-    return {}
+    mode = detect_fake_mode([node.meta.get("val") for node in graph.nodes])
+    shapes = None if mode is None else mode.shape_env
+    return {} if shapes is None else shapes.var_to_range
 
 
 def size_symbols(ranges: Mapping[Any, Any]) -> dict[str, SizeSymbol]:

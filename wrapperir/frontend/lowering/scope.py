@@ -260,11 +260,8 @@ class LoopScope:
 
     # Calls.
 
-    def call(self, node: torch.fx.Node, written: Sequence[IndexedTensor] = ()) -> NodeValue:
-        """Append a call of the node's operator; return what it returns.
-
-        ``written`` are tensors whose buffers the call writes.
-        """
+    def call(self, node: torch.fx.Node) -> NodeValue:
+        """Append a call of the node's operator; return what it returns."""
         name = self.new_name(node.name)
         arguments: list[tuple[str, BufferView]] = []
         for each in node.all_input_nodes:
@@ -281,10 +278,7 @@ class LoopScope:
                 return self.expr(example)
             type = lower_type(example)
             assert isinstance(type, TensorType)
-            suffix = (
-                f"_{len(results)}" if isinstance(node.meta["val"], list | tuple) else ""
-            )
-            results.append(self.new_name(f"{name}{suffix}_result"))
+            results.append(self.new_name(f"{name}_result"))
             return self.add_buffer(results[-1], type)
 
         value = lower_result(node.meta.get("val"))
@@ -294,7 +288,7 @@ class LoopScope:
             ExternCall(
                 name=name,
                 arguments=tuple(arguments),
-                writes=(*results, *(each.buffer for each in written)),
+                writes=tuple(results),
                 symbols=tuple(needed),
                 defines=tuple(name for name in made if name not in self.known_symbols),
             )
