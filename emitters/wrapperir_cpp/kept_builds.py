@@ -33,7 +33,7 @@ def build_key(
     of wrapperir and the emitter, the compilers with their settings, and PyTorch.
 
     Raises:
-        DiagnosticError: WIR709, there is no compiler.
+        DiagnosticError: WIR709, no C++ compiler was found.
     """
     choices = os.environ.get(_CHOICES, "").strip()
     if choices == "0":
@@ -82,7 +82,7 @@ def keep_folder(key: str, artifact: Artifact) -> Path:
     """Store the files of built libraries under a key, and return their folder.
 
     Raises:
-        DiagnosticError: WIR710, there is no private directory to keep it in.
+        DiagnosticError: WIR710, the user has no private cache directory.
         OSError: it cannot be written.
     """
     folder = store_artifact(artifact)

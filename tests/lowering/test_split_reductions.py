@@ -33,7 +33,7 @@ _F64 = DType.F64
 def _graph(op: ReduceOp, parallel: int, rows: Expr, columns: int, device: str) -> LoopGraph:
     """Return the reduction of ``x[r, i, q]`` over ``r`` and ``q``, doubled.
 
-    The negated input is stored, too.
+    A second buffer gets the negated input.
     """
     size: tuple[Expr, ...] = (rows, parallel, columns)
     at = (_R, _I, _Q)

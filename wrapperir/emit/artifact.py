@@ -231,7 +231,7 @@ def store_artifact(artifact: Artifact) -> Path:
     """Return a directory that holds the artifact; a damaged one is written anew.
 
     Raises:
-        DiagnosticError: WIR710, there is no private directory to keep it in.
+        DiagnosticError: WIR710, the user has no private cache directory.
         OSError: it cannot be written.
     """
     cache, digest = build_cache("artifacts"), artifact_digest(artifact)
