@@ -1,4 +1,4 @@
-"""One sample of one operator of PyTorch's OpInfo database: eager, Inductor, wrapperir."""
+"""One sample of one operator of PyTorch's OpInfo database: eager, wrapperir, Inductor."""
 
 import os
 import time
@@ -18,6 +18,7 @@ from torch.utils import _pytree as pytree
 
 from bench.results import DEFAULT_FRONTEND, Record, Variant
 from bench.sweep.compiled import CountingBackend, compile_fresh, diagnostic_code, first_line
+from bench.sweep.op_groups import group_of
 from wrapperir.emit import Artifact, Emitter, Loaded
 from wrapperir.ir import ExternKernelLine, Program
 from wrapperir.plugin import plugin_manager
@@ -127,14 +128,13 @@ def _difference(name: str, expected: list[object], actual: list[object]) -> str 
 
 
 @frozen(eq=False)
-class _Reference:
-    """A sample of an operator, and what eager and plain Inductor make of it."""
+class _Sample:
+    """A sample of an operator, and what eager makes of it."""
 
     call: Callable[..., object]
     given: tuple[object, ...]
     dtype: torch.dtype
     eager: _Outcome
-    inductor: _Outcome
 
 
 @contextmanager
@@ -152,8 +152,8 @@ def _compiling_anew() -> Iterator[None]:
 
 
 @lru_cache(maxsize=1)  # of several emitters for an operator, the first runs it
-def _reference(name: str) -> _Reference | None:
-    """Run the first sample of an operator, if there is one."""
+def _sample(name: str) -> _Sample | None:
+    """Return the first sample of an operator, if there is one."""
     op = _operators()[name]
     dtype = _dtype(op)
     if dtype is None:
@@ -171,31 +171,41 @@ def _reference(name: str) -> _Reference | None:
     given = (sample.input, sample.args, sample.kwargs)
     with _compiling_anew():
         eager = _outcome(call, given, lambda: 0)
-        inductor = _compiled(call, given, "inductor")
-    return _Reference(call, given, dtype, eager, inductor)
+    return _Sample(call, given, dtype, eager)
+
+
+@lru_cache(maxsize=1)
+def _inductor(sample: _Sample) -> _Outcome:
+    return _compiled(sample.call, sample.given, "inductor")
 
 
 def run_op(task: OpTask) -> Record:
-    """Return how the operator fared; ``status`` is one of ``STATUSES``."""
+    """Return how the operator fared; ``status`` is one of ``STATUSES``.
+
+    Inductor runs where the compiled operator differs from eager.
+    """
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(task.kernels)
-    found = _reference(task.name)
-    if found is None:
+    sample = _sample(task.name)
+    if sample is None:
         return {"name": task.name, "status": "no_sample"}
+    if sample.eager.values is None:
+        return {"name": task.name, "status": "eager_fails"}
+    options: dict[str, object] = {**task.variant.options}
+    calls: list[ExternKernelLine] = []
+    if task.variant.frontend != DEFAULT_FRONTEND:
+        options["emitter"] = CountingEmitter(task.variant.emitter, calls)
     with _compiling_anew():
-        options: dict[str, object] = {**task.variant.options}
-        calls: list[ExternKernelLine] = []
-        if task.variant.frontend != DEFAULT_FRONTEND:
-            options["emitter"] = CountingEmitter(task.variant.emitter, calls)
-        wrapperir = _compiled(found.call, found.given, "wrapperir", options)
+        wrapperir = _compiled(sample.call, sample.given, "wrapperir", options)
+    called = dict.fromkeys(line.operator for line in calls)
     return {
         "name": task.name,
-        "dtype": str(found.dtype).removeprefix("torch."),
-        "inductor_seconds": round(found.inductor.seconds, 2),
+        "group": group_of(_operators()[task.name]),
+        "dtype": str(sample.dtype).removeprefix("torch."),
         "seconds": round(wrapperir.seconds, 2),
-        "calls": len(calls),
-        **_classify(task.name, found.eager, found.inductor, wrapperir),
+        "calls": ", ".join(called),
+        **_classify(task.name, sample, wrapperir),
     }
 
 
@@ -218,32 +228,33 @@ STATUSES = {
     "crash": "the process died",
     "inductor_fails": "plain Inductor fails or differs from eager too",
     "eager_fails": "eager itself refuses the sample",
-    "not_captured": "Dynamo gave neither backend a graph",
+    "not_captured": "Dynamo gave the backend no graph",
     "no_sample": "the database has no sample for the CPU",
 }
 """Every status and what it means, those that count as failures among them."""
 
 
-def _classify(
-    name: str, eager: _Outcome, inductor: _Outcome, wrapperir: _Outcome
-) -> dict[str, str | None]:
-    if eager.values is None:
-        return {"status": "eager_fails"}
-    if inductor.error is not None:
-        return {"status": "inductor_fails", "detail": first_line(inductor.error)}
-    assert inductor.values is not None
-    difference = _difference(name, eager.values, inductor.values)
-    if difference is not None:
-        return {"status": "inductor_fails", "detail": difference}
-    if inductor.graphs == 0:
-        return {"status": "not_captured"}
-    if wrapperir.error is not None:
-        code = diagnostic_code(wrapperir.error)
-        return {
-            "status": "error" if code is None else "diagnostic",
-            "code": code,
-            "detail": first_line(wrapperir.error),
-        }
-    assert wrapperir.values is not None
-    difference = _difference(name, eager.values, wrapperir.values)
-    return {"status": "pass" if difference is None else "wrong", "detail": difference}
+def _classify(name: str, sample: _Sample, wrapperir: _Outcome) -> dict[str, str | None]:
+    """Return the status, with what is wrong; Inductor is tried if anything is."""
+    assert sample.eager.values is not None
+    failure = _failure(name, sample.eager.values, wrapperir)
+    if failure is None:
+        return {"status": "pass" if wrapperir.graphs else "not_captured"}
+    with _compiling_anew():
+        inductor = _inductor(sample)
+    theirs = _failure(name, sample.eager.values, inductor)
+    if theirs is not None:
+        return {"status": "inductor_fails", "detail": theirs["detail"]}
+    return failure if inductor.graphs else {"status": "not_captured"}
+
+
+def _failure(
+    name: str, expected: list[object], outcome: _Outcome
+) -> dict[str, str | None] | None:
+    if outcome.values is not None:
+        difference = _difference(name, expected, outcome.values)
+        return None if difference is None else {"status": "wrong", "detail": difference}
+    assert outcome.error is not None
+    code = diagnostic_code(outcome.error)
+    status = "error" if code is None else "diagnostic"
+    return {"status": status, "code": code, "detail": first_line(outcome.error)}

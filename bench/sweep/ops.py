@@ -23,6 +23,7 @@ from bench.results import (
     tested_versions,
     variant_options,
 )
+from bench.sweep.op_groups import GROUPS
 from bench.sweep.op_sample import ATOL, RTOL, STATUSES, OpTask, run_op, sample_names
 from bench.sweep.worker_pool import Lost, run_tasks
 
@@ -31,13 +32,13 @@ INTRODUCTION = """\
 # PyTorch's operators{title}
 
 One sample of each operator of PyTorch's OpInfo database, on the CPU, in f32 where the
-operator takes it, compiled with `backend="wrapperir"`{option} and with plain Inductor. Both
-are compared with eager, with a tolerance of {rtol:g} relative and {atol:g} absolute. Random
-numbers are drawn as eager draws them; of uninitialised results only shape and dtype are
-compared. Made by
+operator takes it, compiled with `backend="wrapperir"`{option} and compared with eager,
+with a tolerance of {rtol:g} relative and {atol:g} absolute. A sample that differs is run
+with plain Inductor, too, and counts only if that gets it right. Random numbers are drawn as
+eager draws them; of uninitialised results only shape and dtype are compared. Made by
 `make sweep-ops{setting}` with {versions}.
 
-**{passed} of {compared}** samples that plain Inductor gets right pass: {share:.1f}%.
+**{passed} of {compared}** samples pass: {share:.1f}%.
 """
 
 
@@ -113,13 +114,34 @@ def format_table(records: Mapping[str, Record], variant: Variant) -> str:
 
 
 def _format_calls(passed: Sequence[Record]) -> str:
-    """Return how many of the samples that pass call no operator, and which call one."""
-    without = [record for record in passed if not record.get("calls")]
-    calling = ", ".join(f"`{r['name']}`" for r in passed if r.get("calls"))
-    return (
-        f"\n**{len(without)} of {len(passed)}** samples that pass call no operator:"
-        f" all of their work is done by kernels.\n\nThe others are {calling or 'none'}.\n"
-    )
+    """Return how many of the samples that pass call no operator, and what others call."""
+    groups = {group: [r for r in passed if r.get("group") == group] for group in GROUPS}
+    members = [record for found in groups.values() for record in found]
+    groups |= {"all of these": members, "all samples": list(passed)}
+    lines = [
+        "",
+        "| samples that pass | all | call no operator | |",
+        "| --- | ---: | ---: | ---: |",
+    ]
+    for group, found in groups.items():
+        without = sum(not record.get("calls") for record in found)
+        share = 100 * without / max(len(found), 1)
+        lines.append(f"| {group} | {len(found)} | {without} | {share:.1f}% |")
+    lines += [
+        "",
+        "The work of samples that call no operator is all done by kernels. Pointwise and",
+        "reduction operators are those of OpInfo's classes of these, indexing and views",
+        "those that `bench/sweep/op_groups.py` lists. The others call:",
+        "",
+        "| sample | group | operators |",
+        "| --- | --- | --- |",
+    ]
+    order = {group: place for place, group in enumerate(GROUPS)}
+    calling = [record for record in passed if record.get("calls")]
+    for record in sorted(calling, key=lambda r: order.get(str(r["group"]), len(order))):
+        cells = [record["name"], record["group"], record["calls"]]
+        lines.append(f"| {' | '.join(map(escape_cell, cells))} |")
+    return "\n".join(lines) + "\n"
 
 
 COMPARED = ("pass", "wrong", "diagnostic", "error", "timeout", "crash")

@@ -1,12 +1,15 @@
 """A small draw of the operator sweep: what plain Inductor gets right, we get right."""
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from bench.results import Record, ResultFile, Variant
-from bench.sweep.op_sample import OpTask, sample_names
+from bench.sweep import compiled, op_sample
+from bench.sweep.op_sample import OpTask, run_op, sample_names
 from bench.sweep.ops import COMPARED, format_table, sweep
 
 SEED = 20
@@ -18,7 +21,7 @@ EMITTERS = ("python", "fx")
 
 @pytest.fixture(scope="module")
 def records(tmp_path_factory: pytest.TempPathFactory) -> dict[OpTask, Record]:
-    """Return the records of all emitters, which share eager's and Inductor's results."""
+    """Return the records of all emitters, which share eager's results."""
     kernels = tmp_path_factory.mktemp("kernels")
     names = random.Random(SEED).sample(sample_names(), SIZE)
     tasks = [
@@ -64,3 +67,51 @@ def test_the_table_names_an_emitter_that_was_chosen() -> None:
     table = format_table(records, Variant("cpp"))
     assert table.startswith("# PyTorch's operators with the emitter cpp\n")
     assert "`make sweep-ops EMITTER=cpp`" in table
+
+
+def test_the_table_of_a_frontend_says_which_samples_call_operators() -> None:
+    def record(name: str, group: str | None, calls: str) -> Record:
+        return {"name": name, "status": "pass", "group": group, "calls": calls}
+
+    records = {
+        str(each["name"]): each
+        for each in (
+            record("add", "pointwise", ""),
+            record("igamma", "pointwise", "aten.igamma.default"),
+            record("mm", None, "aten.mm.out"),
+        )
+    }
+    table = format_table(records, Variant(frontend="lowering"))
+    assert "| pointwise | 2 | 1 | 50.0% |" in table
+    assert "| all samples | 3 | 1 | 33.3% |" in table
+    assert table.index("| igamma | pointwise | aten.igamma.default |") < table.index(
+        "| mm |"
+    )
+
+
+@pytest.mark.parametrize(
+    ("ours", "inductors", "status", "runs"),
+    [(1.0, 2.0, "pass", 0), (2.0, 1.0, "wrong", 1), (2.0, 2.0, "inductor_fails", 1)],
+)
+def test_inductor_runs_where_a_result_is_not_eagers(
+    ours: float,
+    inductors: float,
+    status: str,
+    runs: int,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    found: list[str] = []
+    factors = {"wrapperir": ours, "inductor": inductors}
+
+    def lookup(name: str) -> Callable[..., object]:
+        def compile(graph: torch.fx.GraphModule, _: object, **options: object) -> object:
+            found.append(name)
+            return lambda *given: [result * factors[name] for result in graph(*given)]
+
+        return compile
+
+    monkeypatch.setattr(compiled, "lookup_backend", lookup)
+    op_sample._sample.cache_clear()
+    assert run_op(OpTask("add", tmp_path))["status"] == status
+    assert found.count("inductor") == runs
