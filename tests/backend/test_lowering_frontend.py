@@ -59,6 +59,32 @@ def test_what_was_flipped_outlives_a_write() -> None:
     assert torch.equal(x, y)
 
 
+def test_failures_of_linear_algebra() -> None:
+    x = torch.randn(3, 3, dtype=torch.float64)
+    with torch.no_grad():
+        found = compiled(torch.linalg.inv)
+        torch.testing.assert_close(found(x), torch.linalg.inv(x))
+        with pytest.raises(RuntimeError, match="singular"):
+            found(torch.zeros(3, 3, dtype=torch.float64))
+
+
+def test_operators_with_effects_keep_their_order() -> None:
+    seen: list[float] = []
+
+    @torch.library.custom_op("wrapperir_tests::noted", mutates_args=())
+    def noted(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        seen.append(float(x.sum()))
+        return x + 1, x + 2
+
+    noted.register_fake(lambda x: (x + 1, x + 2))
+    noted.register_effect(torch.library.EffectType.ORDERED)
+    x = torch.zeros(1)
+    with torch.no_grad():
+        found = compiled(lambda x: (noted(x + 1)[1], noted(x)[0], noted(x + 2)))(x)
+    assert [float(value) for value in (*found[:2], *found[2])] == [3, 1, 3, 4]
+    assert seen == [1, 0, 2]
+
+
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
+from torch._functorch import config as functorch_config
 from torch._functorch import partitioners
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
@@ -53,7 +54,8 @@ def compile_graph(
         partition_fn=partition,
         keep_inference_input_mutations=True,
     )
-    compiled: Callable[..., Any] = backend(graph, list(example_inputs))
+    with functorch_config.patch(unlift_effect_tokens=True):  # no arguments of the graph
+        compiled: Callable[..., Any] = backend(graph, list(example_inputs))
     return compiled
 
 

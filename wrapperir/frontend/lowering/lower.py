@@ -17,6 +17,7 @@ from wrapperir.frontend.aten.graph import (
     lower_nodes,
 )
 from wrapperir.frontend.aten.scope import GraphScope, Shared
+from wrapperir.frontend.lowering.effect_tokens import HAS_EFFECTS, remove_effect_tokens
 from wrapperir.frontend.lowering.graph import lower_graph
 from wrapperir.frontend.lowering.program import ScheduleLines, output_values
 from wrapperir.lowering.kernel import SizeSymbol
@@ -61,6 +62,7 @@ def lower_to_program(
         DiagnosticError: WIR600 to WIR605, what neither loops nor lines express.
     """
     graph = module.graph
+    remove_effect_tokens(graph)
     ranges = value_ranges(graph)
     scope = GraphScope(Shared(ranges), module)
     constants = dict(held or {})
@@ -100,12 +102,13 @@ def lower_to_program(
 
 
 def ordered_calls(called: Mapping[str, torch.fx.Node]) -> frozenset[str]:
-    """Return the calls that draw random numbers, or that have effects but no results."""
+    """Return the calls that draw random numbers, have effects, or return nothing."""
 
     def is_ordered(node: torch.fx.Node) -> bool:
         tags: Any = getattr(node.target, "tags", ())
-        has_results = node.meta.get("val") is not None
-        return not has_results or torch.Tag.nondeterministic_seeded in tags
+        if node.meta.get("val") is None or HAS_EFFECTS in node.meta:
+            return True
+        return torch.Tag.nondeterministic_seeded in tags
 
     return frozenset(name for name, node in called.items() if is_ordered(node))
 
