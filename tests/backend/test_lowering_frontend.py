@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch._library.effects import EffectType
 
 import wrapperir
 from tests.cli.files import invoke
@@ -77,7 +78,7 @@ def test_operators_with_effects_keep_their_order() -> None:
         return x + 1, x + 2
 
     noted.register_fake(lambda x: (x + 1, x + 2))
-    noted.register_effect(torch.library.EffectType.ORDERED)
+    noted.register_effect(EffectType.ORDERED)
     x = torch.zeros(1)
     with torch.no_grad():
         found = compiled(lambda x: (noted(x + 1)[1], noted(x)[0], noted(x + 2)))(x)
