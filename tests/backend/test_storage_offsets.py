@@ -66,12 +66,24 @@ def _forget() -> None:
     torch._dynamo.reset()
 
 
+FRONTENDS = ("inductor", "lowering")
+
+
+def _compiled(function: Function, frontend: str, *, dynamic: bool) -> Function:
+    options: Any = {"frontend": frontend}
+    made: Function = torch.compile(
+        function, backend="wrapperir", dynamic=dynamic, options=options
+    )
+    return made
+
+
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("frontend", FRONTENDS)
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_views_are_of_the_callers_memory(name: str, dynamic: bool) -> None:
+def test_views_are_of_the_callers_memory(name: str, frontend: str, dynamic: bool) -> None:
     function = CASES[name]
     with config.patch(cpu_backend="triton"):
-        compiled = torch.compile(function, backend="wrapperir", dynamic=dynamic)
+        compiled = _compiled(function, frontend, dynamic=dynamic)
         for offset in (7, 3) if dynamic or name in RETURNED else (7,):
             torch.testing.assert_close(compiled(_input(offset)), function(_input(offset)))
 
@@ -88,10 +100,11 @@ def test_the_interpreter_agrees(name: str, dynamic: bool) -> None:
 
 
 @pytest.mark.parametrize("name", READ)
-def test_no_other_place_is_read_than_the_one_compiled_for(name: str) -> None:
+@pytest.mark.parametrize("frontend", FRONTENDS)
+def test_no_other_place_is_read_than_the_one_compiled_for(name: str, frontend: str) -> None:
     """Nothing recompiles for another offset: Inductor's own wrapper reads elsewhere."""
     with config.patch(cpu_backend="triton"):
-        compiled = torch.compile(READ[name], backend="wrapperir", dynamic=False)
+        compiled = _compiled(READ[name], frontend, dynamic=False)
         compiled(_input(7))
         with pytest.raises(RuntimeError, match=r"<= 7 but received 3"):
             compiled(_input(3))
@@ -114,18 +127,18 @@ def test_offsets_are_found_in_the_graph_where_inductor_does_not_know_them(
 ) -> None:
     found: list[Any] = []
 
-    def places(graph: Any) -> dict[str, Any]:
+    def offsets(graph: Any) -> Any:
         with monkeypatch.context() as patch:
             patch.setattr(versions, "KNOWS_INPUT_OFFSETS", False)
             found.append(input_offsets(graph))
         if versions.KNOWS_INPUT_OFFSETS:
             assert found[-1] == graph.graph_input_storage_offsets
-        return {}
+        return found[-1]
 
-    monkeypatch.setattr(build, "input_places", places)
+    monkeypatch.setattr(build, "input_offsets", offsets)
     capture_all(lambda x, y: x * 2 + y, (_input(7), _input(5)))
-    (offsets,) = found
-    assert sorted(offsets.values()) == [5, 7]
+    (known,) = found
+    assert sorted(known.values()) == [5, 7]
 
 
 def test_inductors_table_of_lowerings_is_restored(monkeypatch: pytest.MonkeyPatch) -> None:

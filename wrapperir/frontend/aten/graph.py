@@ -2,7 +2,7 @@
 
 import itertools
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -13,14 +13,20 @@ from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.aten.operators import lower_operator
 from wrapperir.frontend.aten.scope import Elements, GraphScope, Poison, take
+from wrapperir.frontend.aten.storage_offsets import NOWHERE, Place
 from wrapperir.frontend.aten.symbols import define_symbols, value_facts
 from wrapperir.frontend.aten.values import NO_VALUE, SCALARS
 
 
-def lower_given(scope: GraphScope, given: list[torch.fx.Node]) -> None:
+def lower_given(
+    scope: GraphScope,
+    given: list[torch.fx.Node],
+    places: Mapping[str, Place] | None = None,
+) -> None:
     """Define the symbols of input nodes, then declare the inputs.
 
-    Inputs without a type are added to the diagnostics.
+    Their storage offsets are those of ``places``, by default of the examples.  Inputs
+    without a type are added to the diagnostics.
     """
     names = {node: scope.new_name(node.name) for node in given}
     facts = [value_facts(name, node.meta["val"]) for node, name in names.items()]
@@ -32,6 +38,13 @@ def lower_given(scope: GraphScope, given: list[torch.fx.Node]) -> None:
         except DiagnosticError as error:
             scope.poison(node, *error.diagnostics)
             continue
+        if places is not None and isinstance(type, wir.TensorType):
+            place = places.get(str(node.target), NOWHERE)
+            offset = place.offset
+            if place.fixed is not None:
+                offset, line = _input_offset(scope, name, place)
+                symbols.append(line)
+            type = evolve(type, offset=scope.resolve(offset))
         scope.shared.inputs.append(wir.Input(name=name, type=type))
         scope.declare_root(name, type)
         if isinstance(value, bool | int):
@@ -50,6 +63,21 @@ def lower_given(scope: GraphScope, given: list[torch.fx.Node]) -> None:
         else:
             scope.values[node] = wir.BufferRef(name)
     scope.shared.input_symbols.extend(symbols)
+
+
+def _input_offset(
+    scope: GraphScope, name: str, place: Place
+) -> tuple[wir.Symbol, wir.SymbolDefinitionLine]:
+    """Return the storage offset of an input as a symbol, whose range may check it."""
+    symbol = take(scope.shared.symbols, f"{name}_offset")
+    scope.visible.add(symbol)
+    line = wir.SymbolDefinitionLine(
+        symbol=symbol,
+        lower=place.guarded or 0,
+        upper=place.guarded,
+        source=wir.OffsetOf(name),
+    )
+    return wir.Symbol(symbol), line
 
 
 def lower_nodes(scope: GraphScope, nodes: Iterable[torch.fx.Node]) -> None:

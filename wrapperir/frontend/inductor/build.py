@@ -11,6 +11,7 @@ from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from wrapperir import ir as wir
 from wrapperir.frontend import Lowered
+from wrapperir.frontend.aten.storage_offsets import input_places
 from wrapperir.frontend.inductor.lines import lower_lines
 from wrapperir.frontend.inductor.multi_kernels import united_parameters
 from wrapperir.frontend.inductor.passed_objects import (
@@ -19,7 +20,7 @@ from wrapperir.frontend.inductor.passed_objects import (
     take_results,
 )
 from wrapperir.frontend.inductor.scope import BlockScope
-from wrapperir.frontend.inductor.storage_offsets import input_places, place_symbols
+from wrapperir.frontend.inductor.storage_offsets import input_offsets, place_symbols
 from wrapperir.frontend.inductor.symbol_lines import define_symbol
 from wrapperir.frontend.inductor.values import (
     layout_type,
@@ -41,7 +42,7 @@ def build_program(wrapper: "CaptureWrapper") -> Lowered:
     graph: Any = V.graph
     scope = BlockScope(session, graph, nested=False)
     types: dict[str, wir.ValueType] = {}
-    places = input_places(graph)
+    places = input_places(graph.graph, input_offsets(graph))
     donated: set[str] = set()
     for index, name in enumerate(graph.graph_input_names):
         offset = places[name].offset if name in places else 0

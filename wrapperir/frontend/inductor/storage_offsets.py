@@ -12,14 +12,13 @@ from typing import Any
 
 import sympy
 import torch
-from attrs import frozen
 from torch._inductor import ir, lowering
 from torch._inductor.virtualized import V
 
 from wrapperir import ir as wir
+from wrapperir.frontend.aten.storage_offsets import Place, example_offsets
 from wrapperir.frontend.inductor import versions
 from wrapperir.frontend.inductor.scope import BlockScope
-from wrapperir.symbolic import lower_size
 
 _OPERATORS: tuple[Any, ...] = (
     torch.ops.aten.as_strided,
@@ -32,11 +31,8 @@ def input_offsets(graph: Any) -> Mapping[str, Any]:
     if versions.KNOWS_INPUT_OFFSETS:
         known: Mapping[str, Any] = graph.graph_input_storage_offsets
         return known
-    return {
-        graph.qualify_name(node.target): _expression(value.storage_offset())
-        for node in graph.graph.find_nodes(op="placeholder")
-        if isinstance(value := node.meta.get("val"), torch.Tensor)
-    }
+    found = example_offsets(graph.graph)
+    return {graph.qualify_name(name): offset for name, offset in found.items()}
 
 
 @contextlib.contextmanager
@@ -93,73 +89,22 @@ def _expression(value: Any) -> Any:
     return value if isinstance(value, sympy.Expr) else sympy.Integer(value)
 
 
-_AS_STRIDED = torch.ops.aten.as_strided.default
-
-
-@frozen
-class Place:
-    """Storage offset of an input that ``as_strided`` makes views of.
-
-    ``fixed``: value of ``offset`` that Inductor assumed; ``read``: such a view is read, not
-    only returned.
-    """
-
-    offset: wir.Expr
-    fixed: int | None = None
-    read: bool = False
-
-
-def input_places(graph: Any) -> dict[str, Place]:
-    """Return the storage offsets of inputs that ``as_strided`` makes views of.
-
-    Inductor counts the offsets of other views from the input's first element.
-    """
-    offsets = input_offsets(graph)
-    places: dict[str, Place] = {}
-    for node in graph.graph.find_nodes(op="call_function", target=_AS_STRIDED):
-        name = _viewed_input(node)
-        if name is None or name not in offsets:
-            continue
-        offset: wir.Expr = lower_size(offsets[name])
-        known = places.get(name)
-        # AOTAutograd remakes returned views from the caller's tensors.
-        read = any(user.op != "output" for user in node.users)
-        if not isinstance(offset, int):
-            places[name] = Place(offset)
-        elif offset or read:
-            read = read or (known is not None and known.read)
-            places[name] = Place(wir.Symbol(f"{name}_offset"), offset, read)
-    return places
-
-
-def _viewed_input(node: torch.fx.Node) -> str | None:
-    """Return the input at the start of a chain of views, or ``None``."""
-    source: Any = node
-    while source.op == "call_function":
-        if not getattr(source.target, "is_view", False):
-            return None
-        source = source.args[0]
-    return str(source.target) if source.op == "placeholder" else None
-
-
 def place_symbols(
     scope: BlockScope, places: dict[str, Place]
 ) -> list[wir.SymbolDefinitionLine]:
     """Return the symbols that name storage offsets of inputs, unless an input gives them.
 
-    No guard checks an offset that Inductor assumed.  If views are read at it, the range of
-    its symbol checks it.
+    If views are read at an offset that Inductor assumed, the range of its symbol checks it.
     """
     found: list[wir.SymbolDefinitionLine] = []
     for name, place in places.items():
         if isinstance(place.offset, wir.Symbol) and place.offset.name not in scope.symbols:
             scope.symbols.add(place.offset.name)
-            guarded = place.fixed if place.read else None
             found.append(
                 wir.SymbolDefinitionLine(
                     symbol=place.offset.name,
-                    lower=guarded or 0,
-                    upper=guarded,
+                    lower=place.guarded or 0,
+                    upper=place.guarded,
                     source=wir.OffsetOf(name),
                 )
             )

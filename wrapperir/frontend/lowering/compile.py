@@ -10,6 +10,7 @@ from torch._functorch import partitioners
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from wrapperir.frontend import Lowered
+from wrapperir.frontend.aten.storage_offsets import example_offsets, input_places
 from wrapperir.frontend.lowering.decompositions import table
 from wrapperir.frontend.lowering.lower import lower_to_program
 from wrapperir.lowering.schedule import Rounding
@@ -39,7 +40,8 @@ def compile_graph(
 
     def compiler(*, backward: bool) -> Callable[..., Any]:
         def compile_traced(module: torch.fx.GraphModule, _: Sequence[Any]) -> Any:
-            lowering = lower_to_program(module, rounding)
+            places = input_places(module.graph, example_offsets(module.graph))
+            lowering = lower_to_program(module, rounding, places=places)
             with unset_fake_temporarily():  # constants are real tensors
                 return boxed(compile(lowering.lowered, backward))
 

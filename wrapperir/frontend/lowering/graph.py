@@ -8,7 +8,8 @@ import torch
 from attrs import frozen
 from torch._ops import OpOverload
 
-from wrapperir.frontend.aten.values import SCALARS
+from wrapperir.frontend.aten.storage_offsets import NOWHERE, Place
+from wrapperir.frontend.aten.values import SCALARS, lower_extent
 from wrapperir.frontend.lowering.decompositions import decomposed, is_called
 from wrapperir.frontend.lowering.operators import RULES
 from wrapperir.frontend.lowering.rules import NotLoweredError
@@ -32,17 +33,24 @@ class LoweredGraph:
     called: Mapping[str, torch.fx.Node]
 
 
-def lower_graph(graph: torch.fx.Graph, symbols: SizeSymbols) -> LoweredGraph:
+def lower_graph(
+    graph: torch.fx.Graph,
+    symbols: SizeSymbols,
+    places: Mapping[str, Place] | None = None,
+) -> LoweredGraph:
     """Return the loop nests and calls of a functional ATen graph.
 
     Buffers of inputs and held tensors have the names of their nodes.  Each node has its
-    example value as ``meta["val"]``.  An output of ``loops`` has the name of its node.
+    example value as ``meta["val"]``.  Storage offsets of inputs are those of ``places``, by
+    default of the examples.  An output of ``loops`` has the name of its node.
     """
     scope = LoopScope(symbols)
     kept: dict[str, Any] = {}
     for node in graph.nodes:
         with scope.lowering(node):
-            if node.op == "placeholder" or node.op == "get_attr":
+            if node.op == "placeholder" and places is not None:
+                _add_input(scope, node, places.get(str(node.target), NOWHERE))
+            elif node.op == "placeholder" or node.op == "get_attr":
                 _add_input(scope, node)
             elif node.op == "output":
                 kept = _outputs(scope, node)
@@ -57,11 +65,12 @@ def lower_graph(graph: torch.fx.Graph, symbols: SizeSymbols) -> LoweredGraph:
     return LoweredGraph(loops=loops, called=scope.called)
 
 
-def _add_input(scope: LoopScope, node: torch.fx.Node) -> None:
+def _add_input(scope: LoopScope, node: torch.fx.Node, place: Place | None = None) -> None:
     example = node.meta.get("val")
     scope.known_symbols.update(symbols_of(example))
     if isinstance(example, torch.Tensor):
-        scope.values[node] = scope.add_input(node.name, example)
+        offset = lower_extent(example.storage_offset()) if place is None else place.traced
+        scope.values[node] = scope.add_input(node.name, example, offset)
     elif isinstance(example, SCALARS):
         scope.values[node] = scope.expr(example)
     else:

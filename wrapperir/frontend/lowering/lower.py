@@ -17,6 +17,7 @@ from wrapperir.frontend.aten.graph import (
     lower_nodes,
 )
 from wrapperir.frontend.aten.scope import GraphScope, Shared
+from wrapperir.frontend.aten.storage_offsets import Place
 from wrapperir.frontend.lowering.effect_tokens import HAS_EFFECTS, remove_effect_tokens
 from wrapperir.frontend.lowering.graph import lower_graph
 from wrapperir.frontend.lowering.program import ScheduleLines, output_values
@@ -52,11 +53,13 @@ def lower_to_program(
     module: torch.fx.GraphModule,
     rounding: Rounding = Rounding.FUSED,
     held: Mapping[torch.fx.Node, HeldTensor] | None = None,
+    places: Mapping[str, Place] | None = None,
 ) -> LoweringStages:
     """Return the program of a functional ATen graph, with the stages before it.
 
     Each node has its example value as ``meta["val"]``, as AOTAutograd leaves it.  Inputs
-    in ``held`` are constants of the program.
+    in ``held`` are constants of the program.  Storage offsets of inputs are those of
+    ``places``, by default of the examples.
 
     Raises:
         DiagnosticError: WIR600 to WIR605, what neither loops nor lines express.
@@ -71,13 +74,13 @@ def lower_to_program(
     for node, constant in constants.items():
         name = add_constant(scope, constant.key, node.name, constant.tensor)
         scope.values[node] = wir.BufferRef(name)
-    lower_given(scope, [node for node in given if node not in constants])
+    lower_given(scope, [node for node in given if node not in constants], places)
     with unset_fake_temporarily():
         lower_nodes(scope, attributes)
     for node in attributes:
         node.meta.setdefault("val", scope.held(node))
     symbols = size_symbols(ranges)
-    lowered = lower_graph(graph, symbols)
+    lowered = lower_graph(graph, symbols, places)
     options = SchedulingOptions(
         symbols=symbols, rounding=rounding, ordered_calls=ordered_calls(lowered.called)
     )

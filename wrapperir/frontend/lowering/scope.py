@@ -113,15 +113,16 @@ class LoopScope:
 
     # Results of nodes.
 
-    def add_input(self, name: str, example: torch.Tensor) -> IndexedTensor:
+    def add_input(self, name: str, example: torch.Tensor, offset: Expr) -> IndexedTensor:
         """Add a buffer that an input or a held tensor is a view of; return the tensor.
 
-        Loops write through it what the graph writes to the input.
+        ``offset`` is its storage offset.  Loops write through it what the graph writes to
+        the input.
         """
         type = lower_type(example)
         assert isinstance(type, TensorType)
         self.inputs.append(name)
-        return self.add_buffer(name, type)
+        return self.add_buffer(name, evolve(type, offset=offset))
 
     def allocate(self, name: str, example: torch.Tensor) -> IndexedTensor:
         """Add a buffer for a tensor, laid out as the example is if that is dense."""

@@ -327,6 +327,9 @@ def _as_strided(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
         raise NotLoweredError("strides of a symbolic size")
     point = positions_in(type.size, type.stride, position)
     ranges = scope.ranges(size)
+    inside = ranges.is_nonnegative(position)
+    if not (inside and ranges.is_below(position, product(type.size))):
+        raise NotLoweredError("memory around the tensor")
     index = tuple(ranges.simplify(each) for each in point)
     return IndexedTensor(buffer=tensor.buffer, dtype=tensor.dtype, size=size, index=index)
 
