@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from tests.lowering.kernel_runs import run_schedule
 from wrapperir.frontend.lowering.decompositions import table
 from wrapperir.frontend.lowering.graph import lower_graph
 from wrapperir.lowering.schedule import SchedulingOptions, plan_kernels
+from wrapperir.lowering.schedule_interpreter import run_schedule
 
 aten: Any = torch.ops.aten
 Indices: TypeAlias = list[torch.Tensor | None]

@@ -10,17 +10,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.lowering.cpp_kernels import build_kernels
-from tests.lowering.kernel_runs import run_schedule
 from tests.lowering.loop_graphs import loop_graphs
-from wrapperir.ir import evaluate_int, storage_extent
-from wrapperir.kernels import CppKernel
+from tests.lowering.schedule_runs import SYMBOLS, VALUES, add_one, drawn_inputs
 from wrapperir.lowering.cpp import lanes, nests, strips
-from wrapperir.lowering.kernel import KernelLaunch, SizeSymbol
+from wrapperir.lowering.interpreter import SymbolValues
+from wrapperir.lowering.kernel import KernelLaunch
 from wrapperir.lowering.loops import LoopGraph
 from wrapperir.lowering.schedule import Schedule, SchedulingOptions, plan_kernels
-
-_SYMBOLS = {"s0": SizeSymbol(low=1)}
-_VALUES = {"s0": 4}
+from wrapperir.lowering.schedule_interpreter import (
+    BufferMemory,
+    RunLaunch,
+    run_graph,
+    run_schedule,
+)
 
 
 @contextmanager
@@ -35,45 +37,23 @@ def _small_lanes() -> Iterator[None]:
         yield
 
 
-def _build(schedule: Schedule) -> list[CppKernel]:
+def _launches(schedule: Schedule) -> RunLaunch:
+    """Return what runs the kernels of a schedule, compiled, in order."""
     kernels = [
         evolve(item.kernel, name=f"kernel_{place}")
         for place, item in enumerate(schedule.items)
         if isinstance(item, KernelLaunch)
     ]
-    return build_kernels(kernels) if kernels else []
+    built = iter(build_kernels(kernels) if kernels else [])
 
+    def run(item: KernelLaunch, memory: BufferMemory, symbols: SymbolValues) -> None:
+        buffers = [memory[name] for name in item.buffers]
+        fault = [torch.zeros(1, dtype=torch.int32)] if item.kernel.fault else []
+        sizes = [int(symbols[symbol]) for symbol in item.symbols]
+        next(built).launch([*buffers, *sizes, *fault])
+        assert not fault or not fault[0].item()
 
-def _run(schedule: Schedule, inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Return the memory of each output; a call copies its argument plus 1."""
-    kernels = iter(_build(schedule))
-    memory = {name: tensor.clone() for name, tensor in inputs.items()}
-    for name, type in schedule.buffers.items():
-        if name not in memory:
-            extent = evaluate_int(storage_extent(type), _VALUES)
-            kind = getattr(torch, type.dtype.torch_name)
-            memory[name] = torch.full((extent,), 77, dtype=kind)
-    for item in schedule.items:
-        if isinstance(item, KernelLaunch):
-            buffers = [memory[name] for name in item.buffers]
-            fault = [torch.zeros(1, dtype=torch.int32)] if item.kernel.fault else []
-            sizes = [_VALUES[symbol] for symbol in item.symbols]
-            next(kernels).launch([*buffers, *sizes, *fault])
-            assert not fault or not fault[0].item()
-        else:
-            ((_, view),) = item.arguments
-            (result,) = item.writes
-            memory[result].copy_(memory[view.buffer] + 1)
-    return {view.buffer: memory[view.buffer] for _, view in schedule.outputs}
-
-
-def _inputs(graph: LoopGraph) -> dict[str, torch.Tensor]:
-    found: dict[str, torch.Tensor] = {}
-    for seed, name in enumerate(graph.inputs):
-        extent = evaluate_int(storage_extent(graph.buffers[name]), _VALUES)
-        generator = torch.Generator().manual_seed(seed)
-        found[name] = torch.randint(-9, 10, (extent,), generator=generator).double()
-    return found
+    return run
 
 
 @settings(suppress_health_check=[*HealthCheck], max_examples=8, deadline=None)
@@ -81,13 +61,14 @@ def _inputs(graph: LoopGraph) -> dict[str, torch.Tensor]:
 def test_kernels_of_graphs_compute_them(
     graph: LoopGraph, has_small_lanes: bool, fuses: bool
 ) -> None:
-    options = SchedulingOptions(symbols=_SYMBOLS, fuse=fuses)
+    options = SchedulingOptions(symbols=SYMBOLS, fuse=fuses)
     schedule = plan_kernels(graph, options)
-    inputs = _inputs(graph)
-    wanted = run_schedule(schedule, inputs, _VALUES)
+    inputs = drawn_inputs(graph)
+    wanted = run_graph(graph, inputs, VALUES, call=add_one)
     with ExitStack() as stack:
         if has_small_lanes:
             stack.enter_context(_small_lanes())
-        got = _run(schedule, inputs)
+        launches = _launches(schedule)
+    got = run_schedule(schedule, inputs, VALUES, call=add_one, launch=launches)
     for name, memory in wanted.items():
         assert torch.equal(memory, got[name]), name

@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from tests.lowering.kernel_runs import run_schedule
 from wrapperir.ir import Device, DType, Expr, Symbol, tensor
 from wrapperir.lowering.assembly import assemble
 from wrapperir.lowering.flat_nest import flatten
@@ -24,6 +23,7 @@ from wrapperir.lowering.loops import (
 from wrapperir.lowering.masked_rows import identity
 from wrapperir.lowering.scalar_op import ReduceOp, ScalarOp
 from wrapperir.lowering.schedule import SchedulingOptions, plan_kernels
+from wrapperir.lowering.schedule_interpreter import run_schedule
 from wrapperir.lowering.split_reductions import SplitRule, split_reduction
 
 _I, _R, _Q = Symbol("i"), Symbol("r"), Symbol("q")

@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from tests.lowering.kernel_runs import run_schedule
 from wrapperir.ir import DType, Symbol, tensor
 from wrapperir.lowering.kernel import KernelLaunch
 from wrapperir.lowering.loops import (
@@ -18,6 +17,7 @@ from wrapperir.lowering.loops import (
 )
 from wrapperir.lowering.scalar_op import ReduceOp
 from wrapperir.lowering.schedule import SchedulingOptions, plan_kernels
+from wrapperir.lowering.schedule_interpreter import run_schedule
 
 _I, _R = Symbol("i"), Symbol("r")
 

@@ -226,6 +226,7 @@ class Code(StrEnum):
     RUN_PLACEMENT_MISMATCH = "WIR840"  # A placement's kind or alignment is not its pool's
     RUN_RACE = "WIR841"  # Two streams use memory in an order that nothing sets
     RUN_MEMORY_PLAN = "WIR842"  # Memory in emitted code is not what the program says
+    RUN_POINT_RACE = "WIR843"  # A point of a loop nest uses an element that another writes
     # 9: command line and files
     TARGET_SPELLING = "WIR900"  # A target is neither ``FILE.py:NAME`` nor a ``.pt2`` file
     TARGET_FAILED = "WIR901"  # The user's file raised an error when run or traced

@@ -134,12 +134,17 @@ class ReduceOp(StrEnum):
     """A reduction over the axes of an inner loop, or a scan along its last axis.
 
     An empty reduction gives the operator's identity; ``MIN``, ``MAX``, ``ARGMIN`` and
-    ``ARGMAX`` have none.  ``MIN`` and ``MAX`` return NaN if a value is NaN.  ``ARGMIN`` and
-    ``ARGMAX`` return the first position of the result in row-major order of the loop's
-    axes, as ``i64``; NaN is taken before any number.  ``WELFORD`` takes values ``f32`` or
-    ``f64`` and returns their mean, the sum of squared differences from it, and their
-    count; given three operands, it combines such triples.  ``ONLINE_SOFTMAX`` returns the
-    maximum and the sum of ``exp(value - maximum)``.
+    ``ARGMAX`` have none.  ``MIN`` and ``MAX`` return NaN if a value is NaN.  ``ANY`` and
+    ``ALL`` take values of any dtype, of which zero is false, and return a bool.  ``ARGMIN``
+    and ``ARGMAX`` return the position of the result in row-major order of the loop's axes,
+    as ``i64``: the first one of equal values.  NaN is taken before any number, the first
+    NaN before others.  ``WELFORD`` takes values ``f32`` or ``f64`` and returns their mean,
+    the sum of squared differences from it, and their count; given three operands, it
+    combines such triples.  ``ONLINE_SOFTMAX`` returns the maximum and the sum of
+    ``exp(value - maximum)``.  All other results have the dtype of the values.
+
+    A scan with ``ARGMIN`` or ``ARGMAX`` returns the extreme value so far and its position
+    along the last axis, as ``i64``: as in eager, the last one of equal values.
     """
 
     SUM = "sum"
@@ -156,3 +161,18 @@ class ReduceOp(StrEnum):
 
 RESULT_COUNTS = {ReduceOp.WELFORD: 3, ReduceOp.ONLINE_SOFTMAX: 2}
 """Results of the reductions that have more than one."""
+
+
+def reduced_dtypes(op: ReduceOp, dtype: DType) -> tuple[DType, ...]:
+    """Return the dtype of each result of a reduction of values of ``dtype``."""
+    if op in (ReduceOp.ANY, ReduceOp.ALL):
+        return (DType.BOOL,)
+    if op in (ReduceOp.ARGMIN, ReduceOp.ARGMAX):
+        return (DType.I64,)
+    return (dtype,) * RESULT_COUNTS.get(op, 1)
+
+
+def scanned_dtypes(op: ReduceOp, dtype: DType) -> tuple[DType, ...]:
+    """Return the dtype of each result of a scan of values of ``dtype``."""
+    is_placed = op in (ReduceOp.ARGMIN, ReduceOp.ARGMAX)
+    return (dtype, DType.I64) if is_placed else (dtype,)

@@ -23,7 +23,13 @@ from wrapperir.lowering.loops import (
     Store,
     StoreMode,
 )
-from wrapperir.lowering.scalar_op import RESULT_COUNTS, ReduceOp, ScalarOp, result_dtype
+from wrapperir.lowering.scalar_op import (
+    ReduceOp,
+    ScalarOp,
+    reduced_dtypes,
+    result_dtype,
+    scanned_dtypes,
+)
 
 
 @define(eq=False)
@@ -152,21 +158,14 @@ class NestBuilder:
     def reduce(self, op: ReduceOp, *operands: str) -> tuple[str, ...]:
         """Reduce values over the inner loop; return the results."""
         dtype = self._dtypes[operands[0]]
-        result: DType = dtype
-        if op in (ReduceOp.ANY, ReduceOp.ALL):
-            result = DType.BOOL
-        elif op in (ReduceOp.ARGMIN, ReduceOp.ARGMAX):
-            result = DType.I64
-        results = tuple(self._define(result) for _ in range(RESULT_COUNTS.get(op, 1)))
+        results = tuple(map(self._define, reduced_dtypes(op, dtype)))
         self._append(Reduce(results=results, dtype=dtype, op=op, operands=operands))
         return results
 
     def scan(self, op: ReduceOp, operand: str) -> tuple[str, ...]:
         """Scan values along the last axis of the inner loop; return the results."""
         dtype = self._dtypes[operand]
-        results: tuple[str, ...] = (self._define(dtype),)
-        if op in (ReduceOp.ARGMIN, ReduceOp.ARGMAX):
-            results = (*results, self._define(DType.I64))
+        results = tuple(map(self._define, scanned_dtypes(op, dtype)))
         self._append(Scan(results=results, dtype=dtype, op=op, operands=(operand,)))
         return results
 

@@ -15,7 +15,7 @@ from wrapperir.lowering.loops import (
     Store,
     StoreMode,
 )
-from wrapperir.lowering.scalar_op import ReduceOp
+from wrapperir.lowering.scalar_op import reduced_dtypes, scanned_dtypes
 from wrapperir.lowering.triton.dtypes import TYPES
 from wrapperir.lowering.triton.index_code import WRITTEN
 from wrapperir.lowering.triton.scalar_code import scalar_code
@@ -51,9 +51,11 @@ def _refusal(step: Instruction, dtypes: dict[str, DType]) -> str | None:
                 if scalar_code(step.op, names, source, step.dtype) is None:
                     return f"Triton kernels have no {step.op.value} of {source.value}"
         case Reduce():
-            dtypes.update(dict.fromkeys(step.results, _reduced_dtype(step)))
+            found = reduced_dtypes(step.op, step.dtype)
+            dtypes.update(zip(step.results, found, strict=True))
         case Scan():
-            dtypes.update(zip(step.results, (step.dtype, DType.I64), strict=False))
+            found = scanned_dtypes(step.op, step.dtype)
+            dtypes.update(zip(step.results, found, strict=True))
             if step.op not in SCANNED:
                 return f"Triton kernels have no scan of {step.op.value}"
         case Store():
@@ -64,12 +66,6 @@ def _refusal(step: Instruction, dtypes: dict[str, DType]) -> str | None:
         if dtype not in TYPES:
             return f"Triton kernels have no {dtype.value}"
     return _index_refusal(step)
-
-
-def _reduced_dtype(step: Reduce) -> DType:
-    if step.op in (ReduceOp.ANY, ReduceOp.ALL):
-        return DType.BOOL
-    return DType.I64 if step.op in (ReduceOp.ARGMIN, ReduceOp.ARGMAX) else step.dtype
 
 
 def _store_refusal(step: Store, dtypes: dict[str, DType]) -> str | None:
