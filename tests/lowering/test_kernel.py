@@ -1,6 +1,8 @@
 """Kernels of nests: linear accesses, normalised names, equal kernels shared."""
 
-from wrapperir.ir import Access, DType, Provenance, Symbol, TensorType, tensor
+import pytest
+
+from wrapperir.ir import CPU, Access, Device, DType, Provenance, Symbol, TensorType, tensor
 from wrapperir.lowering.kernel import KernelLaunch, SizeSymbol
 from wrapperir.lowering.loops import (
     Apply,
@@ -86,8 +88,11 @@ def test_kernels_that_differ_in_names_are_one() -> None:
     assert load.index == (Symbol("i0") * Symbol("n0") + Symbol("i1"),)
 
 
-def test_checks_have_a_fault_buffer_and_messages_beside_the_kernel() -> None:
-    type = TensorType(dtype=DType.BOOL, size=(4,), stride=(2,))
+@pytest.mark.parametrize("device", [CPU, Device("cuda", 0)], ids=str)
+def test_checks_have_messages_beside_the_kernel_and_on_cpus_a_fault_buffer(
+    device: Device,
+) -> None:
+    type = TensorType(dtype=DType.BOOL, size=(4,), stride=(2,), device=device)
     nest = Nest(
         name="check",
         axes=(Axis("i", 4),),
@@ -99,7 +104,7 @@ def test_checks_have_a_fault_buffer_and_messages_beside_the_kernel() -> None:
     (launch,) = _plan(LoopGraph(buffers={"a": type}, inputs=("a",), items=(nest,))).items
     assert isinstance(launch, KernelLaunch)
     assert launch.messages == ("index out of range",)
-    assert launch.kernel.fault is not None
+    assert (launch.kernel.fault is not None) == (device == CPU)
     (load, check) = launch.kernel.nest.body
     assert isinstance(load, Load)
     assert load.index == (Symbol("i0") * 2,)

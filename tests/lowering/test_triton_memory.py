@@ -1,9 +1,12 @@
 """Loads, stores, masks, atomic updates and checks of Triton kernels."""
 
+from pathlib import Path
+
 import pytest
 import torch
+from attrs import evolve
 
-from tests.lowering.triton_kernels import kernel_of, launch, run, type_of
+from tests.lowering.triton_kernels import compiled, kernel_of, launch, run, type_of
 from tests.lowering.triton_nests import (
     I0,
     I1,
@@ -19,7 +22,18 @@ from tests.lowering.triton_nests import (
     reduce,
     store,
 )
-from wrapperir.ir import DType, Expr, ExprOp, Operation, Symbol, TensorType
+from wrapperir.ir import (
+    Device,
+    DType,
+    Expr,
+    ExprOp,
+    Operation,
+    ScalarParameter,
+    Symbol,
+    TensorType,
+    tensor,
+)
+from wrapperir.kernels import Target
 from wrapperir.lowering.loops import (
     Check,
     IndexValue,
@@ -34,6 +48,7 @@ from wrapperir.lowering.scalar_op import ReduceOp, ScalarOp
 from wrapperir.lowering.triton import TritonRenderer
 
 I64, BOOL = DType.I64, DType.BOOL
+_SM90 = Target("sm_90")
 
 
 def _copied(x: torch.Tensor, size: tuple[int, ...], *index: Expr) -> torch.Tensor:
@@ -192,6 +207,47 @@ def test_a_check_leaves_its_position(bad: int | None, code: int) -> None:
     assert fault.item() == code
     if bad is None:
         assert torch.equal(out, table[places])
+
+
+@pytest.mark.parametrize("bad", [None, -9, 1 << 40])
+def test_a_check_on_a_gpu_is_an_assertion_and_a_mask(
+    bad: int | None, tmp_path: Path
+) -> None:
+    table, out = torch.randn(8, 40), torch.empty(5, 40)
+    places = torch.tensor([3, -1, 7, 0, -8])
+    if bad is not None:
+        places[2] = bad
+    tensors = {"in0": table, "in1": places, "out0": out}
+    types = {n: evolve(type_of(t), device=Device("cuda", 0)) for n, t in tensors.items()}
+    definition = TritonRenderer().render_kernel(kernel_of(_gather(5, 8), types))
+    assert dict(definition.configs[0].values)["debug"] is True
+    assert "__assertfail" in compiled(definition, _SM90, tmp_path).asm["ptx"]
+    # The interpreter leaves assertions out; nothing outside of the table is read.
+    launch(definition, list(tensors.values()))
+    places[2] = 7
+    wanted = table[places]
+    assert torch.equal(out[:2], wanted[:2])
+    assert torch.equal(out[3:], wanted[3:])
+
+
+def test_positions_of_points_are_checked_and_masked() -> None:
+    """A size for which a kernel is timed may exceed a table that it reads from."""
+    rows = Symbol("n0")
+    body = (
+        IndexValue(result="v0", dtype=I64, expr=I0),
+        constant("v1", 8, I64),
+        apply("v2", ScalarOp.LT, "v0", "v1", dtype=BOOL),
+        Check(condition="v2", message="index is too large"),
+        load("v3", "in0", Symbol("v0")),
+        store("out0", "v3", I0),
+    )
+    table, out, fault = torch.randn(8), torch.empty(50), torch.zeros(1, dtype=torch.int32)
+    types = {"in0": type_of(table), "out0": tensor(DType.F32, (rows,))}
+    symbols = [ScalarParameter("n0", I64)]
+    kernel = kernel_of(nest("take", (rows,), *body), types, symbols=symbols)
+    launch(TritonRenderer().render_kernel(kernel), [table, out], [50], fault=fault)
+    assert fault.item() == 1
+    assert torch.equal(out[:8], table)
 
 
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F64, DType.I32, DType.I64])

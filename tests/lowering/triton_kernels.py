@@ -12,6 +12,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from wrapperir.ir import (
+    CPU,
     Access,
     BufferParameter,
     ConstexprParameter,
@@ -83,7 +84,8 @@ def kernel_of(
             access = Access.READ_WRITE
         buffers.append(KernelBuffer(name=name, type=type, access=access))
     fault = TensorType(dtype=DType.I32, size=(1,), stride=(1,))
-    has_checks = any(isinstance(part, Check) for part in parts)
+    on_cpu = all(type.device == CPU for type in types.values())
+    has_fault = on_cpu and any(isinstance(part, Check) for part in parts)
     names = tuple(axis.name for axis in nest.axes)
     if blocks is None:
         blocks = (names,) if names else ()
@@ -92,7 +94,7 @@ def kernel_of(
         buffers=tuple(buffers),
         symbols=tuple(symbols),
         fault=KernelBuffer(name="fault", type=fault, access=Access.READ_WRITE)
-        if has_checks
+        if has_fault
         else None,
         nest=nest,
         tiling=Tiling(blocks=blocks, reduction=form),

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 import torch
-from attrs import define, field, fields
+from attrs import define, evolve, field, fields
 from hypothesis import given, settings
 
 from tests.tuning.costs import FAST, SLOW, calling
@@ -17,6 +17,7 @@ from wrapperir.ir import (
     BufferRef,
     ItemOf,
     KernelCallLine,
+    KernelConfig,
     MultiKernelLine,
     Number,
     Program,
@@ -245,6 +246,18 @@ def test_each_choice_takes_the_same_inputs() -> None:
         assert isinstance(line, KernelCallLine)
         names = [alone.inputs[at].name for at in taken]
         assert line.arguments == (*map(BufferRef, names), 8)
+
+
+def test_assertions_are_left_out_of_what_is_timed() -> None:
+    values = (("BLOCK", 64), ("num_warps", 4))
+    kernel = evolve(FAST, configs=(KernelConfig((*values, ("debug", True))),))
+    b = ProgramBuilder()
+    x = b.input(tensor("f32", (8,)), mutated=True)
+    b.call(b.kernel(kernel), x, x, 8)
+    program = b.build()
+    ((call,),) = calls_of(program).values()
+    (definition,) = call_program(program, call).definitions
+    assert definition == evolve(FAST, configs=(KernelConfig(values),))
 
 
 def test_symbols_read_from_tensors_are_given_as_numbers() -> None:

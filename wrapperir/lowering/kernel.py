@@ -14,7 +14,6 @@ from wrapperir.analysis.arithmetic import Interval
 from wrapperir.ir import (
     CPU,
     Access,
-    Device,
     DType,
     Expr,
     Provenance,
@@ -186,7 +185,7 @@ def kernel_of(
             ScalarParameter(new, symbols.get(name, SizeSymbol()).dtype)
             for name, new in sizes.items()
         ),
-        fault=_fault_buffer(device) if messages else None,
+        fault=_fault_buffer() if messages and device.kind == "cpu" else None,
         nest=Nest(name="", axes=_renamed_axes(nest.axes, axes, rename), body=tuple(body)),
         tiling=evolve(
             tiling,
@@ -245,6 +244,6 @@ def _with_sizes(type: TensorType, sizes: Mapping[str, str]) -> TensorType:
     return evolve(type, size=(rename.index(size),))
 
 
-def _fault_buffer(device: Device) -> KernelBuffer:
-    type = TensorType(dtype=DType.I32, size=(1,), stride=(1,), device=device)
+def _fault_buffer() -> KernelBuffer:
+    type = TensorType(dtype=DType.I32, size=(1,), stride=(1,))
     return KernelBuffer(name="fault", type=type, access=Access.READ_WRITE)

@@ -48,10 +48,12 @@ class LoopKernel:
     """A nest to be written as a kernel.
 
     Its arguments are ``buffers``, then ``symbols`` (the size symbols that extents, indices
-    and strides use), then, if the nest has a :class:`~.loops.Check`, the ``fault`` buffer:
-    one ``i32`` that is zero at first, in which the kernel leaves 1 more than the position
-    of a check that failed among the nest's checks.  Element ``[a, b]`` of a buffer is at
-    ``a * stride[0] + b * stride[1]`` from its address: offsets of types do not count.
+    and strides use), then, on a CPU, if the nest has a :class:`~.loops.Check`, the
+    ``fault`` buffer: one ``i32`` that is zero at first, in which the kernel leaves 1 more
+    than the position of a check that failed among the nest's checks.  On other devices,
+    where the host would have to wait to read it, a check that fails stops the device with
+    an error.  Element ``[a, b]`` of a buffer is at ``a * stride[0] + b * stride[1]`` from
+    its address: offsets of types do not count.
 
     Names are normalised (``in0``, ``i0``, ``v0``), so that kernels that differ in names
     only are equal.

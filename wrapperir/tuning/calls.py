@@ -60,10 +60,12 @@ def calls_of(program: wir.Program) -> dict[str, tuple[Call, ...]]:
 def call_program(program: wir.Program, call: Call, choice: int = 0) -> CallProgram:
     """Return a program of one call that launches the kernel of a choice, and nothing else.
 
-    Its inputs are the numbers that the arguments' types and the scalars mention, in the
-    order of ``call.symbols``, then each tensor argument on its own, so that none overlaps
-    another.  Inputs that a choice may write are ``mutated``.  The programs of all choices
-    have the same inputs, so a tensor that this choice does not take is an input, too.
+    Assertions of a Triton kernel are left out: inputs that are made to time it may violate
+    them.  The program's inputs are the numbers that the arguments' types and the scalars
+    mention, in the order of ``call.symbols``, then each tensor argument on its own, so that
+    none overlaps another.  Inputs that a choice may write are ``mutated``.  The programs of
+    all choices have the same inputs, so a tensor that this choice does not take is an
+    input, too.
 
     Raises:
         KeyError: the program has no kernel of that name.
@@ -100,7 +102,7 @@ def call_program(program: wir.Program, call: Call, choice: int = 0) -> CallProgr
         name=program.name,
         inputs=tuple(inputs),
         symbols=tuple(symbols),
-        definitions=(kernel,),
+        definitions=(_without_assertions(kernel),),
         lines=(launch,),
         zeroed=tuple(parameters[at].name for at in sorted(zeroed)),
     )
@@ -122,6 +124,14 @@ _DTYPES: Mapping[wir.SymbolKind, wir.DType] = {
     wir.SymbolKind.FLOAT: wir.DType.F64,
     wir.SymbolKind.BOOL: wir.DType.BOOL,
 }
+
+
+def _without_assertions(kernel: wir.KernelDefinitionLine) -> wir.KernelDefinitionLine:
+    configs = tuple(
+        wir.KernelConfig(tuple(pair for pair in config.values if pair[0] != "debug"))
+        for config in kernel.configs
+    )
+    return evolve(kernel, configs=configs)
 
 
 def _chosen(

@@ -45,11 +45,6 @@ def position(
     return Symbol(at)
 
 
-def checked(scope: LoopScope, tensor: IndexedTensor, message: str) -> str | None:
-    """Return the message with which positions in a tensor are checked: only on CPUs."""
-    return message if scope.buffers[tensor.buffer].device.kind == "cpu" else None
-
-
 def broadcast_size(tensors: Sequence[IndexedTensor]) -> tuple[Expr, ...]:
     """Return the size that tensors are broadcast to."""
     count = max((len(each.size) for each in tensors), default=0)
@@ -103,9 +98,7 @@ class Indexed:
     first: int
     size: tuple[Expr, ...]
 
-    def point(
-        self, scope: LoopScope, builder: NestBuilder, *, checks: bool = True
-    ) -> list[Expr]:
+    def point(self, builder: NestBuilder, *, checks: bool = True) -> list[Expr]:
         """Return where the tensor has the element at the builder's point of the result."""
         at = builder.point
         count = len(self.shape)
@@ -119,9 +112,7 @@ class Indexed:
                 point.append(next(rest))
                 continue
             value = builder.load(index, broadcast_point(index, self.shape, shared))
-            message = checked(scope, self.source, out_of_bounds(dim, extent))
-            if not checks:
-                message = None
+            message = out_of_bounds(dim, extent) if checks else None
             point.append(position(builder, value, extent, wraps=True, message=message))
         return point
 

@@ -8,7 +8,6 @@ import torch
 from wrapperir.frontend.lowering.creation import fill
 from wrapperir.frontend.lowering.element_positions import (
     OUT_OF_RANGE,
-    checked,
     indexed,
     out_of_bounds,
     position,
@@ -59,7 +58,7 @@ def _gather(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
         builder.load(index, builder.point),
         extent,
         wraps=False,
-        message=checked(scope, source, out_of_bounds(dim, extent)),
+        message=out_of_bounds(dim, extent),
     )
     value = builder.load(source, replaced(source, builder.point, dim, at))
     builder.store(result, builder.point, value)
@@ -79,7 +78,7 @@ def _index_select(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
         builder.load(index, matched(index, along)),
         extent_of(source, dim),
         wraps=False,
-        message=checked(scope, source, OUT_OF_RANGE),
+        message=OUT_OF_RANGE,
     )
     value = builder.load(source, replaced(source, builder.point, dim, at))
     builder.store(result, builder.point, value)
@@ -97,7 +96,7 @@ def _embedding(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
         builder.load(index, builder.point[:-1]),
         weight.size[0],
         wraps=False,
-        message=checked(scope, weight, OUT_OF_RANGE),
+        message=OUT_OF_RANGE,
     )
     value = builder.load(weight, (row, builder.point[-1]))
     builder.store(result, builder.point, value)
@@ -114,7 +113,7 @@ def _index(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     if len(result.size) != len(chosen.size):
         raise NotLoweredError("a size that the indices do not have")
     builder = NestBuilder(result.size)
-    value = builder.load(chosen.source, chosen.point(scope, builder, checks=checks))
+    value = builder.load(chosen.source, chosen.point(builder, checks=checks))
     builder.store(result, builder.point, value)
     scope.add_nest(builder, node.name)
     return result
@@ -134,7 +133,7 @@ def _take(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
         builder.load(index, builder.point),
         count,
         wraps=True,
-        message=checked(scope, source, "out of range: tried to access an index"),
+        message="out of range: tried to access an index",
     )
     builder.store(result, builder.point, builder.load(flat, (at,)))
     scope.add_nest(builder, node.name)

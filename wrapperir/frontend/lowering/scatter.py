@@ -6,7 +6,6 @@ from typing import Any, TypeAlias
 import torch
 
 from wrapperir.frontend.lowering.element_positions import (
-    checked,
     indexed,
     out_of_bounds,
     position,
@@ -85,7 +84,7 @@ def _update_along(
             builder.load(index, builder.point),
             extent,
             wraps=False,
-            message=checked(scope, source, out_of_bounds(dim, extent)),
+            message=out_of_bounds(dim, extent),
         )
         if isinstance(given, torch.fx.Node) and isinstance(
             scope.values[given], IndexedTensor
@@ -145,7 +144,7 @@ def _index_reduce(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
             builder.load(index, matched(index, builder.point[dim : dim + 1])),
             extent,
             wraps=False,
-            message=checked(scope, source, out_of_bounds(dim, extent)),
+            message=out_of_bounds(dim, extent),
         )
         return (
             replaced(source, builder.point, dim, at),
@@ -258,7 +257,7 @@ def _index_put(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     checks = node.target is aten.index_put.default
 
     def place(builder: NestBuilder) -> tuple[Sequence[Expr], str]:
-        point = chosen.point(scope, builder, checks=checks)
+        point = chosen.point(builder, checks=checks)
         at = broadcast_point(values, builder.size, builder.point)
         return point, builder.load(values, at)
 
@@ -285,7 +284,7 @@ def _put(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
             builder.load(flat_index, builder.point),
             extent,
             wraps=True,
-            message=checked(scope, source, "out of range: tried to access an index"),
+            message="out of range: tried to access an index",
         )
         return (at,), builder.load(flat_values, builder.point)
 

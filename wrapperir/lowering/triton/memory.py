@@ -8,6 +8,7 @@ from wrapperir.ir import DType, Expr, symbols_in
 from wrapperir.lowering.loops import (
     Apply,
     Check,
+    IndexValue,
     InnerLoop,
     Instruction,
     Load,
@@ -27,6 +28,9 @@ _ATOMIC: Mapping[StoreMode, str] = {
     StoreMode.MIN: "tl.atomic_min",
     StoreMode.MAX: "tl.atomic_max",
 }
+
+FAILED = "an index is out of range"
+"""The message of an assertion."""
 
 
 @frozen
@@ -66,7 +70,8 @@ class MemoryCode:
         self._is_stored: set[str] = set()
         self._checks = 0
         self._guards: list[_Guard] = []
-        self._sources = _sources(steps) if kernel.fault is not None else {}
+        has_checks = any(isinstance(step, Check) for step in steps)
+        self._sources = _sources(steps) if has_checks else {}
         self._loop: BlockDimension | None = None
         self._here = 0
         self._reads_left = _reads_by_loop(kernel.nest)
@@ -134,9 +139,7 @@ class MemoryCode:
         self._is_stored.clear()
 
     def check(self, step: Check) -> None:
-        """Write a check, which leaves its position in the fault buffer if it fails."""
-        fault = self._kernel.fault
-        assert fault is not None
+        """Write a check: in the fault buffer, if there is one, or by an assertion."""
         self._checks += 1
         condition = self._values[step.condition]
         names = [step.condition]
@@ -146,14 +149,27 @@ class MemoryCode:
             inverse = BlockValue(f"({mask.text} == 0)", DType.BOOL, mask.dims, mask.level)
             condition = joined([condition, inverse], "|", DType.BOOL)
             condition = self._writer.define(condition)
+        if self._kernel.fault is None:
+            self._write_assertion(condition)
+        else:
+            self._write_fault(self._kernel.fault.name, condition)
+        self._guards.append(_Guard(self._all_sources(names), condition))
+
+    def _write_assertion(self, condition: BlockValue) -> None:
+        masks = self._writer.mask(condition.dims)
+        text = f'{condition.text}, "{FAILED}"'
+        if masks:
+            text += f", {joined(masks, '&', DType.BOOL).text}"
+        self._writer.add(f"tl.device_assert({text})")
+
+    def _write_fault(self, name: str, condition: BlockValue) -> None:
         fails = BlockValue(
             f"({condition.text} == 0)", DType.BOOL, condition.dims, condition.level
         )
         fails = self._writer.define(fails)
         offset, masks = self._masked(BlockValue("0", DType.I32), fails.dims, [fails])
-        pointer = f"{fault.name} + {offset.text}" if offset.dims else fault.name
+        pointer = f"{name} + {offset.text}" if offset.dims else name
         self._writer.add(f"tl.store({pointer}, {self._checks}, {masks[0].text})")
-        self._guards.append(_Guard(self._all_sources(names), condition))
 
     def _store_extreme(
         self, mode: StoreMode, pointer: str, value: BlockValue, mask: str | None
@@ -257,11 +273,11 @@ def _index_names(index: Sequence[Expr]) -> list[str]:
 
 
 def _sources(steps: Iterable[Instruction]) -> dict[str, tuple[str, ...]]:
-    """Return, for values but constants, the values that each is computed from."""
+    """Return, for values but constants, the names that each is computed from."""
     return {
         step.result: (*_index_names(index_of(step)), *operands(step))
         for step in steps
-        if isinstance(step, Load | Apply)
+        if isinstance(step, IndexValue | Load | Apply)
     }
 
 

@@ -63,6 +63,8 @@ class TritonRenderer(Renderer):
         options = [("enable_fp_fusion", False)]
         if "libdevice." in source:
             options.append(("enable_reflect_ftz", False))
+        if "tl.device_assert" in source:  # which is left out without ``debug``
+            options += [("debug", True), ("sanitize_overflow", False)]
         return KernelDefinitionLine(
             name=kernel.name,
             language=Language.TRITON,
