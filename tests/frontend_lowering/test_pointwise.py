@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from tests.frontend_lowering.lowered import check
+from wrapperir.ir import KernelDefinitionLine
 
 Function = Callable[..., Any]
 HALVES = [torch.float16, torch.bfloat16]
@@ -71,6 +72,16 @@ def all_of(functions: list[Function]) -> Function:
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_exact_functions(dtype: torch.dtype) -> None:
     check(all_of(EXACT), floats(dtype), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_powers_of_plain_numbers_are_exact_and_call_no_function(dtype: torch.dtype) -> None:
+    powers = [2, 3.0, -1, -2.0]
+    functions = [lambda x, power=power: x**power for power in powers]
+    for lowering in check(all_of(functions), floats(dtype), rtol=0, atol=0):
+        for line in lowering.lowered.program.definitions:
+            assert isinstance(line, KernelDefinitionLine)
+            assert "pow(" not in line.source
 
 
 OF_INTEGERS: list[Function] = [

@@ -7,7 +7,15 @@ import torch
 from attrs import frozen
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as KIND
 
-from wrapperir.frontend.lowering.elementwise import Compute, map_elements, one, plain, zero
+from wrapperir.frontend.lowering.elementwise import (
+    Compute,
+    build_elements,
+    compute_dtype,
+    map_elements,
+    one,
+    plain,
+    zero,
+)
 from wrapperir.frontend.lowering.nest_builder import NestBuilder
 from wrapperir.frontend.lowering.rules import RULES, NotLoweredError
 from wrapperir.frontend.lowering.scope import LoopScope
@@ -61,6 +69,31 @@ def _relu(builder: NestBuilder, values: Sequence[str]) -> str:
 def _square(builder: NestBuilder, values: Sequence[str]) -> str:
     (x,) = values
     return builder.apply(Op.MUL, x, x)
+
+
+def _cube(builder: NestBuilder, values: Sequence[str]) -> str:
+    (x,) = values
+    return builder.apply(Op.MUL, _square(builder, values), x)
+
+
+def _inverse_square(builder: NestBuilder, values: Sequence[str]) -> str:
+    return _reciprocal(builder, [_square(builder, values)])
+
+
+_POWERS: dict[float, Compute] = {
+    **{2: _square, 3: _cube, -1: _reciprocal, -2: _inverse_square},
+    **{0.5: plain(Op.SQRT), -0.5: plain(Op.RSQRT)},
+}
+"""Powers of real numbers that eager computes with other operators."""
+
+
+def _power(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
+    base, exponent = node.args
+    dtype = compute_dtype(node.args, KIND.BOOL_TO_LONG)
+    compute = _POWERS.get(exponent) if isinstance(exponent, int | float) else None
+    if compute is None or not dtype.is_floating_point:
+        return Pointwise(plain(Op.POW), KIND.BOOL_TO_LONG, 2)(scope, node)
+    return build_elements(scope, node, [base], [scope.element_type(dtype)], compute)
 
 
 def _is_finite(builder: NestBuilder, values: Sequence[str]) -> str:
@@ -222,3 +255,4 @@ def _register() -> None:
 
 _register()
 _register_prims()
+RULES[aten.pow.Tensor_Scalar] = _power
