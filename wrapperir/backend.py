@@ -33,9 +33,10 @@ class BackendOptions:
     the emitter builds of each program.  With the ``fallback`` ``"inductor"``, Inductor
     compiles the graphs that cannot be compiled here.  ``settings`` are the options that are
     Inductor's, by their names in ``torch._inductor.config``.  With the ``frontend``
-    ``"lowering"``, graphs become kernels without Inductor; ``rounding`` says where values
-    of half types are rounded then: ``"fused"``, where they are stored, or ``"eager"``,
-    after each operator.
+    ``"lowering"``, graphs become kernels without Inductor, of whose settings it knows
+    ``max_autotune``, which has several configs of kernels timed; ``rounding`` says where
+    values of half types are rounded then: ``"fused"``, where they are stored, or
+    ``"eager"``, after each operator.
     """
 
     emitter: str | Emitter = "python"
@@ -114,8 +115,10 @@ def _compile_by_lowering(
 
         mode_settings(mode)  # there may be no such mode
     chosen = read_options({**implied, **options})
-    if chosen.settings or chosen.fallback is not None:
-        name = next(iter(chosen.settings), "fallback")
+    settings = dict(chosen.settings)
+    times_configs = bool(settings.pop("max_autotune", mode in _TIMING))
+    if settings or chosen.fallback is not None:
+        name = next(iter(settings), "fallback")
         raise Code.INVALID_OPTION.error(
             f"option {name!r} is for the frontend 'inductor'",
             hint="leave it out, or leave out the option 'frontend'",
@@ -127,11 +130,17 @@ def _compile_by_lowering(
     def compile(lowered: "Lowered", backward: bool) -> "Loaded":
         return compile_lowered(lowered, chosen, "backward" if backward else "forward")
 
-    return compile_graph(graph, example_inputs, compile, Rounding(chosen.rounding))
+    rounding = Rounding(chosen.rounding)
+    return compile_graph(
+        graph, example_inputs, compile, rounding, times_configs=times_configs
+    )
 
 
 _REPLAYING = ("reduce-overhead", "max-autotune")
 """Modes of ``torch.compile`` that replay graphs."""
+
+_TIMING = ("max-autotune", "max-autotune-no-cudagraphs")
+"""Modes of ``torch.compile`` that time the configs of kernels."""
 
 
 def preparing(
@@ -332,8 +341,8 @@ def passes_to_run(
     """Return the passes that are named, by default those below.
 
     ``multiply_convolutions`` is the first, unless PyTorch is asked for deterministic
-    algorithms: it then refuses products where it takes convolutions.  ``tile_products``
-    follows where the emitter and the GPU can run its kernel, then the memory passes.  With
+    algorithms: it then refuses products where it takes convolutions.  The memory passes
+    follow, with ``tile_products`` where the emitter and the GPU can run its kernel.  With
     ``graphs`` they capture graphs, if they do not do so already.  An emitter without graph
     regions is given none, and a warning is logged.
     """
@@ -348,7 +357,9 @@ def passes_to_run(
     if named is None:
         names = memory_passes(emitter.support.lines, graphs=graphs)
         if _can_tile_products(emitter):
-            names = ("tile_products", *names)
+            # Products of other frontends have results that are not allocated before.
+            at = 1 + names.index("use_out_variants") if "use_out_variants" in names else 0
+            names = (*names[:at], "tile_products", *names[at:])
         can_multiply = emitter.support.lines >= {AllocateLine, ReinterpretLine}
         if can_multiply and not torch.are_deterministic_algorithms_enabled():
             names = ("multiply_convolutions", *names)

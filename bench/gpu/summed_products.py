@@ -18,8 +18,9 @@ from bench.gpu.models import Inputs
 from bench.gpu.turns import largest_error, seconds_of
 from bench.machine import describe_machine
 from wrapperir.emit import Loaded, compile_program
-from wrapperir.frontend.inductor import capture, decompositions
-from wrapperir.frontend.inductor.decompositions import sum_of_products
+from wrapperir.frontend.aten import small_products
+from wrapperir.frontend.aten.small_products import sum_of_products
+from wrapperir.frontend.inductor import capture
 from wrapperir.passes import memory_passes, run_passes
 from wrapperir_python.emitter import PythonEmitter
 
@@ -63,7 +64,7 @@ def called(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
 def compiled(function: Callable[..., object], inputs: Inputs) -> Loaded:
     """Return a program that Inductor made of a function, products as written."""
     torch._dynamo.reset()  # else a second size makes all sizes symbolic
-    with mock.patch.object(decompositions, "is_summed", return_value=False):
+    with mock.patch.object(small_products, "is_summed", return_value=False):
         (lowered,) = capture(function, inputs)
     program = run_passes(lowered.program, memory_passes(PythonEmitter().support.lines))
     return compile_program(program, emitter="python", constants=lowered.constants)

@@ -9,6 +9,11 @@ from torch._library.effects import EffectType
 
 import wrapperir
 from tests.cli.files import invoke
+from wrapperir import backend
+from wrapperir.frontend import Lowered
+from wrapperir.ir import KernelDefinitionLine, Program
+from wrapperir.lowering.triton import TritonRenderer
+from wrapperir.plugin import PluginManager
 
 
 class Block(torch.nn.Module):
@@ -46,6 +51,38 @@ def test_training() -> None:
     expected = torch.autograd.grad(model(x).square().sum(), list(model.parameters()))
     found = torch.autograd.grad(compiled(model)(x).square().sum(), list(model.parameters()))
     torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("mode", "settings", "is_timed"),
+    [
+        ("default", {}, False),
+        ("max-autotune-no-cudagraphs", {}, True),
+        (None, {"max_autotune": True}, True),
+    ],
+)
+def test_configs_of_kernels_are_timed_on_request(
+    mode: str | None,
+    settings: dict[str, object],
+    is_timed: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found: list[Program] = []
+
+    def keep(lowered: Lowered, *rest: object) -> Any:
+        found.append(lowered.program)
+        return lambda arguments: arguments
+
+    monkeypatch.setattr(backend, "compile_lowered", keep)
+    monkeypatch.setattr(PluginManager, "renderer", lambda *_: TritonRenderer())
+    torch._dynamo.reset()
+    options = {"frontend": "lowering", **settings}
+    graph = torch.fx.symbolic_trace(lambda x: (x + 1,))
+    with torch.no_grad():
+        backend.wrapperir_backend(graph, [torch.randn(9000)], mode=mode, options=options)
+    ((definition,),) = (program.definitions for program in found)
+    assert isinstance(definition, KernelDefinitionLine)
+    assert (len(definition.configs) > 1) == is_timed
 
 
 def test_what_was_flipped_outlives_a_write() -> None:
@@ -92,7 +129,7 @@ def test_operators_with_effects_keep_their_order() -> None:
         ("frontend", "other", "'inductor' or 'lowering'"),
         ("rounding", 3, "'fused' or 'eager'"),
         ("fallback", "inductor", "is for the frontend 'inductor'"),
-        ("max_autotune", True, "is for the frontend 'inductor'"),
+        ("epilogue_fusion", True, "is for the frontend 'inductor'"),
     ],
 )
 def test_wrong_options(option: str, value: object, message: str) -> None:

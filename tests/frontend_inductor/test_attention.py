@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from wrapperir.frontend.inductor.attention import densify_masks, shorten_attention
+from wrapperir.frontend.aten.attention import densify_masks, shorten_attention
 
 attention = torch.nn.functional.scaled_dot_product_attention
 aten = torch.ops.aten

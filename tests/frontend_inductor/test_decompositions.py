@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from wrapperir.frontend.aten import small_products
 from wrapperir.frontend.inductor import capture
-from wrapperir.frontend.inductor import decompositions as module
+from wrapperir.frontend.inductor.decompositions import decompositions
 from wrapperir.frontend.inductor.exported import lower_exported
+from wrapperir.frontend.lowering.exported import lower_exported as lower_by_loops
 from wrapperir.ir import ExternKernelLine
 
 aten = torch.ops.aten
@@ -41,7 +43,7 @@ def traced(
             torch.empty(size, dtype=dtype, device=device)
             for size in (left, size, (columns,))
         )
-        graph = make_fx(product, decomposition_table=module.decompositions())(x, w, bias)
+        graph = make_fx(product, decomposition_table=decompositions())(x, w, bias)
     return {node.target for node in graph.graph.nodes}
 
 
@@ -100,7 +102,7 @@ def test_the_sum_is_as_exact_as_f32(
     w = torch.randn(columns, depth, generator=generator).to(dtype).t()
     wanted = x.double() @ w.double()
     most = x.double().abs() @ w.double().abs()
-    error = (module.sum_of_products(x, w).double() - wanted).abs()
+    error = (small_products.sum_of_products(x, w).double() - wanted).abs()
     assert (error <= most * (depth + 1) * 2.0**-24).all()
 
 
@@ -116,20 +118,24 @@ class Layers(torch.nn.Module):
         return torch.relu(x + self.second(torch.relu(self.first(x))))
 
 
-def test_every_way_to_inductor_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_frontend_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
     model, x = Layers().eval(), torch.randn(1, 24)
     exported = torch.export.export(model, (x,))
 
     def products() -> list[int]:
-        programs = [capture(model, (x,))[0].program, lower_exported(exported).program]
+        programs = [
+            capture(model, (x,))[0].program,
+            lower_exported(exported).program,
+            lower_by_loops(exported).lowered.program,
+        ]
         return [
             sum(isinstance(line, ExternKernelLine) for line in each.lines)
             for each in programs
         ]
 
     before = products()
-    monkeypatch.setattr(module, "is_summed", lambda x, w: True)
-    assert (before, products()) == ([2, 2], [0, 0])
+    monkeypatch.setattr(small_products, "is_summed", lambda x, w: True)
+    assert (before, products()) == ([2, 2, 2], [0, 0, 0])
     with torch.no_grad():
         compiled = torch.compile(model, backend="wrapperir")
         torch.testing.assert_close(compiled(x), model(x))

@@ -23,7 +23,7 @@ from torch.utils import _pytree as pytree
 
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend import Lowered
-from wrapperir.frontend.inductor.attention import densify_masks, shorten_attention
+from wrapperir.frontend.aten.attention import densify_masks, shorten_attention
 from wrapperir.frontend.inductor.compile_processes import (
     kernels_not_compiled,
     processes_started_late,

@@ -18,8 +18,8 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from wrapperir.diagnostics import Code
 from wrapperir.frontend import Lowered
+from wrapperir.frontend.aten.attention import densify_masks
 from wrapperir.frontend.inductor import versions
-from wrapperir.frontend.inductor.attention import densify_masks
 from wrapperir.frontend.inductor.capture import compile_inner, own_settings
 from wrapperir.frontend.inductor.decompositions import decompositions
 from wrapperir.frontend.inductor.signature import plain_graph

@@ -4,15 +4,18 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
+from attrs import evolve
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch import config as functorch_config
 from torch._functorch import partitioners
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from wrapperir.frontend import Lowered
+from wrapperir.frontend.aten.attention import densify_masks
 from wrapperir.frontend.aten.storage_offsets import example_offsets, input_places
 from wrapperir.frontend.lowering.decompositions import table
 from wrapperir.frontend.lowering.lower import lower_to_program
+from wrapperir.ir import KernelDefinitionLine, Program
 from wrapperir.lowering.schedule import Rounding
 
 if TYPE_CHECKING:
@@ -27,11 +30,14 @@ def compile_graph(
     example_inputs: Sequence[Any],
     compile: CompileProgram,
     rounding: Rounding = Rounding.FUSED,
+    *,
+    times_configs: bool = True,
 ) -> Callable[..., Any]:
     """Compile a graph that Dynamo traced; return the callable that replaces it.
 
     A training graph gives a forward and a backward program, the backward maybe not before
-    it first runs.
+    it first runs.  Without ``times_configs``, kernels have their first config only, which
+    rules choose.
 
     Raises:
         DiagnosticError: the graph has something that a program cannot express, or
@@ -41,12 +47,15 @@ def compile_graph(
     def compiler(*, backward: bool) -> Callable[..., Any]:
         def compile_traced(module: torch.fx.GraphModule, _: Sequence[Any]) -> Any:
             places = input_places(module.graph, example_offsets(module.graph))
-            lowering = lower_to_program(module, rounding, places=places)
+            lowered = lower_to_program(module, rounding, places=places).lowered
+            if not times_configs:
+                lowered = evolve(lowered, program=_with_first_configs(lowered.program))
             with unset_fake_temporarily():  # constants are real tensors
-                return boxed(compile(lowering.lowered, backward))
+                return boxed(compile(lowered, backward))
 
         return compile_traced
 
+    densify_masks(graph)
     partition: Any = partitioners.min_cut_rematerialization_partition
     backend: Any = aot_autograd(
         fw_compiler=compiler(backward=False),
@@ -59,6 +68,16 @@ def compile_graph(
     with functorch_config.patch(unlift_effect_tokens=True):  # no arguments of the graph
         compiled: Callable[..., Any] = backend(graph, list(example_inputs))
     return compiled
+
+
+def _with_first_configs(program: Program) -> Program:
+    definitions = tuple(
+        evolve(line, configs=line.configs[:1])
+        if isinstance(line, KernelDefinitionLine)
+        else line
+        for line in program.definitions
+    )
+    return evolve(program, definitions=definitions)
 
 
 def boxed(function: Callable[[list[Any]], Any]) -> Any:

@@ -12,6 +12,7 @@ from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
+from wrapperir.frontend.aten.small_products import summed_products
 from wrapperir.frontend.lowering.rules import NotLoweredError
 
 aten: Any = torch.ops.aten
@@ -50,11 +51,17 @@ _CALLED = frozenset[Any](
 def table() -> Mapping[Any, Callable[..., Any]]:
     """Return the decompositions that graphs are made with."""
     core: Mapping[Any, Callable[..., Any]] = dict(_decomp.core_aten_decompositions())
-    return {
+    found = {
         operator: function
         for operator, function in core.items()
         if operator not in _WITH_RULES and not is_called(operator)
     }
+    return {**found, **summed_products(_call, _call)}
+
+
+def _call(*args: Any, **kwargs: Any) -> Any:
+    """Leave an operator as it is."""
+    return NotImplemented
 
 
 def is_called(operator: Any) -> bool:

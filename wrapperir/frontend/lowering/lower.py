@@ -10,6 +10,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from wrapperir import ir as wir
 from wrapperir.frontend import Lowered
+from wrapperir.frontend.aten.attention import shorten_attention
 from wrapperir.frontend.aten.graph import (
     add_constant,
     finished_program,
@@ -65,6 +66,7 @@ def lower_to_program(
         DiagnosticError: WIR600 to WIR605, what neither loops nor lines express.
     """
     graph = module.graph
+    shorten_attention(graph)
     remove_effect_tokens(graph)
     ranges = value_ranges(graph)
     scope = GraphScope(Shared(ranges), module)
