@@ -13,6 +13,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
 from wrapperir.frontend.aten.small_products import summed_products
+from wrapperir.frontend.lowering.formulas import FORMULAS
 from wrapperir.frontend.lowering.rules import NotLoweredError
 
 aten: Any = torch.ops.aten
@@ -20,13 +21,6 @@ aten: Any = torch.ops.aten
 _WITH_RULES = frozenset(
     {
         *(aten.all.default, aten.all.dim, aten.all.dims),
-        *(aten.count_nonzero.default, aten.count_nonzero.dim_IntList),
-        *(aten.std.correction, aten.std_mean.correction, aten.logsumexp.default),
-        *(aten._softmax_backward_data.default, aten._log_softmax_backward_data.default),
-        *(aten.native_layer_norm_backward.default, aten.native_batch_norm_backward.default),
-        aten.native_group_norm_backward.default,
-        *(aten.nll_loss_forward.default, aten.nll_loss2d_forward.default),
-        *(aten.nll_loss_backward.default, aten.nll_loss2d_backward.default),
         *(aten._unsafe_index.Tensor, aten._unsafe_index_put.default, aten.take.default),
         *(aten.embedding_dense_backward.default, aten.roll.default),
         *(aten.select_scatter.default, aten.bernoulli.default),
@@ -38,6 +32,13 @@ _WITH_RULES = frozenset(
     }
 )
 """Operators whose rules make fewer loops than their decompositions do."""
+
+_DECOMPOSED = (
+    *(aten._softmax.default, aten._log_softmax.default, aten.native_layer_norm.default),
+    *(aten._native_batch_norm_legit.no_stats, aten.linalg_vector_norm.default),
+    aten._native_batch_norm_legit_functional.default,
+)
+"""Operators of the core set without rules: PyTorch's decompositions make as few kernels."""
 
 _CALLED = frozenset[Any](
     {
@@ -51,12 +52,14 @@ _CALLED = frozenset[Any](
 def table() -> Mapping[Any, Callable[..., Any]]:
     """Return the decompositions that graphs are made with."""
     core: Mapping[Any, Callable[..., Any]] = dict(_decomp.core_aten_decompositions())
-    found = {
+    everything: Any = _decomp.decomposition_table
+    kept = {
         operator: function
         for operator, function in core.items()
         if operator not in _WITH_RULES and not is_called(operator)
     }
-    return {**found, **summed_products(_call, _call)}
+    own = {each: everything[each] for each in _DECOMPOSED}
+    return {**kept, **own, **FORMULAS, **summed_products(_call, _call)}
 
 
 def _call(*args: Any, **kwargs: Any) -> Any:

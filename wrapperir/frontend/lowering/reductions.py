@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 import torch
 
-from wrapperir.frontend.lowering.elementwise import number_operand, zero
+from wrapperir.frontend.lowering.elementwise import number_operand
 from wrapperir.frontend.lowering.nest_builder import NestBuilder
 from wrapperir.frontend.lowering.pointwise import truth
 from wrapperir.frontend.lowering.reduction_space import (
@@ -183,52 +183,3 @@ def _any(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     return reduce_elements(
         scope, node, space, ReduceOp.ANY if is_any else ReduceOp.ALL, truth
     )
-
-
-@rule(aten.count_nonzero.default, aten.count_nonzero.dim_IntList)
-def _count_nonzero(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
-    space = space_of(scope, node, arguments(node).get("dim"))
-
-    def element(builder: NestBuilder, value: str) -> str:
-        return builder.cast(truth(builder, value), DType.I64)
-
-    return reduce_elements(scope, node, space, ReduceOp.SUM, element)
-
-
-@rule(aten.linalg_vector_norm.default)
-def _vector_norm(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
-    given = arguments(node)
-    space = space_of(scope, node, given["dim"])
-    order = scope.expr(given["ord"])
-    dtype = scope.element_type(node.meta["val"].dtype)
-    if not isinstance(order, int | float) or not dtype.is_float:
-        raise NotLoweredError("a norm of a symbolic order, or of whole numbers")
-
-    def element(builder: NestBuilder, value: str) -> str:
-        value = builder.cast(builder.cast(value, dtype), accumulated(dtype))
-        if order == 2:
-            return builder.apply(Op.MUL, value, value)
-        if order == 0:
-            is_other = builder.apply(Op.NE, value, zero(builder, value))
-            return builder.cast(is_other, builder.dtype(value))
-        size = builder.apply(Op.ABS, value)
-        if order in (1, float("inf"), -float("inf")):
-            return size
-        return builder.apply(Op.POW, size, builder.literal(order, builder.dtype(size)))
-
-    def finish(builder: NestBuilder, value: str) -> str:
-        if order == 2:
-            return builder.apply(Op.SQRT, value)
-        if order in (0, 1, float("inf"), -float("inf")):
-            return value
-        return builder.apply(
-            Op.POW, value, builder.literal(1 / order, builder.dtype(value))
-        )
-
-    op = ReduceOp.SUM
-    if order in (float("inf"), -float("inf")):
-        # The norm of no elements is 0.
-        if 0 in space.inner:
-            raise NotLoweredError("the norm of no elements")
-        op = ReduceOp.MAX if order > 0 else ReduceOp.MIN
-    return reduce_elements(scope, node, space, op, element, finish)

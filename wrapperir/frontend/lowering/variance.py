@@ -1,4 +1,4 @@
-"""Rules of variances and standard deviations."""
+"""Rules of variances."""
 
 from typing import Any
 
@@ -6,11 +6,11 @@ import torch
 
 from wrapperir.frontend.lowering.elementwise import number_operand
 from wrapperir.frontend.lowering.nest_builder import NestBuilder
-from wrapperir.frontend.lowering.reduction_space import ReductionSpace, arguments
+from wrapperir.frontend.lowering.reduction_space import arguments
 from wrapperir.frontend.lowering.reductions import space_of, widen
 from wrapperir.frontend.lowering.rules import NotLoweredError, rule
 from wrapperir.frontend.lowering.scope import LoopScope
-from wrapperir.frontend.lowering.values import IndexedTensor, NodeValue
+from wrapperir.frontend.lowering.values import NodeValue
 from wrapperir.ir import Expr, maximum, sub
 from wrapperir.lowering.scalar_op import ReduceOp
 from wrapperir.lowering.scalar_op import ScalarOp as Op
@@ -19,17 +19,7 @@ aten: Any = torch.ops.aten
 prims: Any = torch.ops.prims
 
 
-def reduce_moments(
-    builder: NestBuilder, tensor: IndexedTensor, space: ReductionSpace
-) -> tuple[str, str]:
-    """Return the mean, and the sum of squared differences from it, of half types as f32."""
-    with builder.inner(space.inner) as inner:
-        value = widen(builder, builder.load(tensor, space.point(builder.point, inner)))
-        mean, squares, _ = builder.reduce(ReduceOp.WELFORD, value)
-    return mean, squares
-
-
-def divided(builder: NestBuilder, value: str, count: Expr, correction: Expr = 0) -> str:
+def _divided(builder: NestBuilder, value: str, count: Expr, correction: Expr) -> str:
     """Return a value divided by ``count - correction``, or by 0 if that is less."""
     if isinstance(correction, float) and correction.is_integer():
         correction = int(correction)
@@ -43,40 +33,27 @@ def divided(builder: NestBuilder, value: str, count: Expr, correction: Expr = 0)
     return builder.apply(Op.DIV, value, divisor)
 
 
-@rule(
-    *(aten.var.correction, aten.std.correction, prims.var.default),
-    *(aten.var_mean.correction, aten.std_mean.correction),
-)
+@rule(aten.var.correction, aten.var_mean.correction, prims.var.default)
 def _variance(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
+    """Lower to the variance, and the mean if it is wanted; half types are read as f32."""
     given = arguments(node)
     space = space_of(scope, node, given.get("dim", given.get("dims")))
     tensor = scope.tensor(node.args[0])
     correction = 1 if given["correction"] is None else scope.expr(given["correction"])
     if not tensor.dtype.is_float:
         raise NotLoweredError("a variance of whole numbers")
-    examples = node.meta["val"]
+    examples: Any = node.meta["val"]
     several = isinstance(examples, tuple | list)
     result = scope.allocate(node.name, examples[0] if several else examples)
     builder = space.builder()
-    mean, squares = reduce_moments(builder, tensor, space)
-    variance = divided(builder, squares, space.count, correction)
-    if node.target in (aten.std.correction, aten.std_mean.correction):
-        variance = builder.apply(Op.SQRT, variance)
+    with builder.inner(space.inner) as inner:
+        value = widen(builder, builder.load(tensor, space.point(builder.point, inner)))
+        mean, squares, _ = builder.reduce(ReduceOp.WELFORD, value)
     point = space.result_point(result, builder.point)
+    variance = _divided(builder, squares, space.count, correction)
     builder.store(result, point, variance)
-    if not several:
-        scope.add_nest(builder, node.name)
-        return result
-    middle = scope.allocate(f"{node.name}_mean", examples[1])
-    builder.store(middle, point, mean)
+    middle = scope.allocate(f"{node.name}_mean", examples[1]) if several else None
+    if middle is not None:
+        builder.store(middle, point, mean)
     scope.add_nest(builder, node.name)
-    return result, middle
-
-
-def inverse_deviation(
-    builder: NestBuilder, squares: str, count: Expr, epsilon: Expr
-) -> str:
-    """Return ``1 / sqrt(squares / count + epsilon)``."""
-    variance = divided(builder, squares, count)
-    small = number_operand(builder, epsilon, builder.dtype(variance))
-    return builder.apply(Op.RSQRT, builder.apply(Op.ADD, variance, small))
+    return result if middle is None else (result, middle)
