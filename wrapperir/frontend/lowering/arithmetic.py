@@ -54,23 +54,7 @@ RULES[aten.add.Tensor] = RULES[aten.add.Scalar] = _sum(Op.ADD)
 RULES[aten.sub.Tensor] = RULES[aten.sub.Scalar] = _sum(Op.SUB)
 
 
-@rule(aten.rsub.Tensor, aten.rsub.Scalar)
-def _rsub(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
-    """Lower ``other - alpha * x``."""
-    alpha = node.kwargs.get("alpha", node.args[2] if len(node.args) > 2 else 1)
-    factor = scope.expr(alpha)
-
-    def compute(builder: NestBuilder, values: Sequence[str]) -> str:
-        right, left = values
-        if factor != 1:
-            number = number_operand(builder, factor, builder.dtype(right))
-            right = builder.apply(Op.MUL, right, number)
-        return builder.apply(Op.SUB, left, right)
-
-    return map_elements(scope, node, node.args[:2], KIND.DEFAULT, compute)
-
-
-@rule(aten.where.self, aten.where.ScalarSelf, aten.where.ScalarOther, aten.where.Scalar)
+@rule(aten.where.self, prims.where.default)
 def _where(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     condition, *others = node.args
     dtype = scope.element_type(compute_dtype(others, KIND.NO_OPMATH))
@@ -155,11 +139,6 @@ def _checked_division(
     return map_elements(scope, node, operands, KIND.DEFAULT, compute)
 
 
-@rule(aten.floor_divide.default, aten.floor_divide.Scalar)
-def _floor_divide(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
-    return _checked_division(scope, node, node.args[:2], Op.FLOORDIV)
-
-
 @rule(aten.remainder.Tensor, aten.remainder.Scalar, aten.remainder.Scalar_Tensor)
 def _remainder(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     return _checked_division(scope, node, node.args[:2], Op.REMAINDER)
@@ -181,22 +160,6 @@ def _divide_rounding(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     return map_elements(scope, node, operands, KIND.INT_TO_FLOAT, plain(Op.DIV))
 
 
-@rule(aten.addcmul.default, aten.addcdiv.default)
-def _add_scaled(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
-    is_product = node.target is aten.addcmul.default
-    factor = scope.expr(node.kwargs.get("value", 1))
-
-    def compute(builder: NestBuilder, values: Sequence[str]) -> str:
-        x, left, right = values
-        number = number_operand(builder, factor, builder.dtype(x))
-        scaled = left if factor == 1 else builder.apply(Op.MUL, number, left)
-        part = builder.apply(Op.MUL if is_product else Op.DIV, scaled, right)
-        return builder.apply(Op.ADD, x, part)
-
-    kind = KIND.DEFAULT if is_product else KIND.INT_TO_FLOAT
-    return map_elements(scope, node, node.args[:3], kind, compute)
-
-
 @rule(aten.copy_.default)
 def _copy(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     target, source = scope.tensor(node.args[0]), scope.tensor(node.args[1])
@@ -213,6 +176,3 @@ def _copy(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     builder.store(target, builder.point, builder.load(source, point))
     scope.add_nest(builder, node.name)
     return target
-
-
-RULES[prims.where.default] = _where

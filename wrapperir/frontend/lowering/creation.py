@@ -26,20 +26,14 @@ def fill(scope: LoopScope, node: torch.fx.Node, number: Expr) -> IndexedTensor:
     return result
 
 
-@rule(aten.full.default, aten.full_like.default, aten.new_full.default)
+@rule(aten.full.default, aten.full_like.default)
 def _full(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
-    number = node.args[2] if node.target is aten.new_full.default else node.args[1]
-    return fill(scope, node, scope.expr(number))
+    return fill(scope, node, scope.expr(node.args[1]))
 
 
 @rule(aten.scalar_tensor.default)
 def _scalar_tensor(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     return fill(scope, node, scope.expr(node.args[0]))
-
-
-@rule(aten.zeros.default, aten.zeros_like.default, aten.new_zeros.default)
-def _zeros(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
-    return fill(scope, node, 0)
 
 
 @rule(aten.empty.memory_format, aten.empty_strided.default, aten.empty_permuted.default)
@@ -49,11 +43,6 @@ def _empty(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
         if torch.Tag.nondeterministic_seeded in getattr(user.target, "tags", ()):
             raise NotLoweredError("elements that nothing reads")
     return fill(scope, node, 0)
-
-
-@rule(aten.ones.default, aten.ones_like.default, aten.new_ones.default)
-def _ones(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
-    return fill(scope, node, 1)
 
 
 @rule(prims.iota.default)

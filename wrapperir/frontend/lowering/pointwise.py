@@ -96,23 +96,6 @@ def _power(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     return build_elements(scope, node, [base], [scope.element_type(dtype)], compute)
 
 
-def _is_finite(builder: NestBuilder, values: Sequence[str]) -> str:
-    (x,) = values
-    strange = builder.apply(Op.OR, builder.apply(Op.ISNAN, x), builder.apply(Op.ISINF, x))
-    return builder.apply(Op.NOT, strange)
-
-
-def _infinity(sign: int) -> Compute:
-    def compute(builder: NestBuilder, values: Sequence[str]) -> str:
-        (x,) = values
-        if not builder.dtype(x).is_float:
-            return builder.literal(False, DType.BOOL)
-        bound = builder.literal(sign * float("inf"), builder.dtype(x))
-        return builder.apply(Op.EQ, x, bound)
-
-    return compute
-
-
 def _of_bools(op: Op) -> Compute:
     """Return an operator on the truth of its operands."""
 
@@ -162,7 +145,6 @@ _UNARY: dict[str, tuple[Compute, KIND]] = {
     "abs": (plain(Op.ABS), KIND.DEFAULT),
     "neg": (plain(Op.NEG), KIND.DEFAULT),
     "sign": (plain(Op.SIGN), KIND.DEFAULT),
-    "sgn": (plain(Op.SIGN), KIND.DEFAULT),
     "floor": (plain(Op.FLOOR), KIND.DEFAULT),
     "ceil": (plain(Op.CEIL), KIND.DEFAULT),
     "trunc": (plain(Op.TRUNC), KIND.DEFAULT),
@@ -172,19 +154,14 @@ _UNARY: dict[str, tuple[Compute, KIND]] = {
     "reciprocal": (_reciprocal, _FLOAT),
     "sigmoid": (sigmoid, _FLOAT),
     "relu": (_relu, KIND.DEFAULT),
-    "square": (_square, KIND.BOOL_TO_LONG),
     "isnan": (_is_nan, _BOOL),
     "isinf": (_is_inf, _BOOL),
-    "isfinite": (_is_finite, _BOOL),
-    "isposinf": (_infinity(1), _BOOL),
-    "isneginf": (_infinity(-1), _BOOL),
     "signbit": (_sign_bit, _BOOL),
 }
 
 _BINARY: dict[str, tuple[Compute, KIND]] = {
     "mul": (plain(Op.MUL), KIND.DEFAULT),
     "div": (plain(Op.DIV), _FLOAT),
-    "true_divide": (plain(Op.DIV), _FLOAT),
     "maximum": (plain(Op.MAXIMUM), KIND.DEFAULT),
     "minimum": (plain(Op.MINIMUM), KIND.DEFAULT),
     "fmax": (plain(Op.FMAX), KIND.DEFAULT),

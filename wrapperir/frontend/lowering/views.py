@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from wrapperir.frontend.aten.values import lower_extent
-from wrapperir.frontend.lowering.rules import NotLoweredError, rule
+from wrapperir.frontend.lowering.rules import NotLoweredError, argument, rule
 from wrapperir.frontend.lowering.scope import LoopScope
 from wrapperir.frontend.lowering.values import (
     IndexedTensor,
@@ -45,22 +45,6 @@ def permuted(tensor: IndexedTensor, order: Sequence[int]) -> IndexedTensor:
     for place, dim in enumerate(numbers):
         point[dim] = dimension(place)
     return tensor.viewed([tensor.size[dim] for dim in numbers], point)
-
-
-@rule(aten.transpose.int)
-def _transpose(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
-    tensor = scope.tensor(node.args[0])
-    first, second = (normal(dim, len(tensor.size)) for dim in node.args[1:])  # type: ignore[arg-type]
-    order = [*range(len(tensor.size))]
-    if order:
-        order[first], order[second] = order[second], order[first]
-    return permuted(tensor, order)
-
-
-@rule(aten.t.default)
-def _t(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
-    tensor = scope.tensor(node.args[0])
-    return permuted(tensor, [*reversed(range(len(tensor.size)))])
 
 
 @rule(aten.expand.default)
@@ -138,14 +122,12 @@ def _unsqueeze(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     return tensor.viewed(size, point)
 
 
-@rule(aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims)
+@rule(aten.squeeze.dims)
 def _squeeze(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     tensor = scope.tensor(node.args[0])
     count = len(tensor.size)
-    chosen: Any = node.args[1] if len(node.args) > 1 else range(count)
-    numbers = {
-        normal(dim, count) for dim in ([chosen] if isinstance(chosen, int) else chosen)
-    }
+    chosen: Any = node.args[1]
+    numbers = {normal(dim, count) for dim in chosen}
     dropped = {dim for dim in numbers if dim < count and tensor.size[dim] == 1}
     rest = iter(dimensions(count - len(dropped)))
     point = [0 if dim in dropped else next(rest) for dim in range(count)]
@@ -272,25 +254,17 @@ def diagonal(
     return tensor.viewed(size, point)
 
 
-@rule(aten.split.Tensor, aten.split_with_sizes.default, aten.chunk.default, aten.unbind.int)
+@rule(aten.split_with_sizes.default)
 def _split(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     tensor = scope.tensor(node.args[0])
-    is_unbound = node.target is aten.unbind.int
-    at = 1 if is_unbound else 2
-    dim: Any = node.args[at] if len(node.args) > at else node.kwargs.get("dim", 0)
-    number = normal(dim, len(tensor.size))
+    number = normal(int(argument(node, 2, "dim", 0)), len(tensor.size))
     results: list[NodeValue] = []
     begin: Expr = 0
     for example in node.meta["val"]:
         size = tuple(map(lower_extent, example.shape))
-        if is_unbound:
-            rest = iter(dimensions(len(size)))
-            point = [begin if d == number else next(rest) for d in range(len(tensor.size))]
-            begin = add(begin, 1)
-        else:
-            point = [*dimensions(len(size))]
-            point[number] = add(point[number], begin)
-            begin = add(begin, size[number])
+        point = [*dimensions(len(size))]
+        point[number] = add(point[number], begin)
+        begin = add(begin, size[number])
         results.append(tensor.viewed(size, point))
     return tuple(results)
 
