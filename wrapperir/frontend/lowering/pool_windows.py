@@ -4,7 +4,7 @@ Backward, the windows that a position belongs to are neighbours: *candidates* ar
 from one of them, and some may be others or not exist.
 """
 
-from abc import ABC, abstractmethod
+from typing import TypeAlias
 
 from attrs import frozen
 
@@ -22,53 +22,8 @@ from wrapperir.ir import (
 )
 
 
-class Window(ABC):
-    """Windows along a dimension: ``results`` of them, over ``source`` positions."""
-
-    source: Expr
-    results: Expr
-
-    @property
-    @abstractmethod
-    def length(self) -> Expr:
-        """The number of offsets in a window; some may be outside of it."""
-
-    @property
-    @abstractmethod
-    def candidates(self) -> Expr:
-        """The number of windows that may have one position."""
-
-    @abstractmethod
-    def position(self, result: Expr, offset: Expr) -> Expr:
-        """Return the position at an offset of a window."""
-
-    @abstractmethod
-    def has_offset(
-        self, builder: NestBuilder, result: Expr, offset: Expr
-    ) -> list[str | None]:
-        """Return the conditions for an offset of a window to be in the source."""
-
-    @abstractmethod
-    def first_offset(self, result: Expr, offset: Expr) -> Expr:
-        """Return an offset, or the first in the source where that is later."""
-
-    @abstractmethod
-    def candidate(self, position: Expr, number: Expr) -> Expr:
-        """Return a window that may have a position."""
-
-    @abstractmethod
-    def has_position(
-        self, builder: NestBuilder, result: Expr, position: Expr
-    ) -> list[str | None]:
-        """Return the conditions for a candidate to exist and to have the position."""
-
-    @abstractmethod
-    def span(self, result: Expr, *, counts_padding: bool) -> Expr:
-        """Return how many positions a window has."""
-
-
 @frozen(kw_only=True)
-class FixedWindow(Window):
+class FixedWindow:
     """Windows of one length; padding may surround the source."""
 
     source: Expr
@@ -159,7 +114,7 @@ class FixedWindow(Window):
 
 
 @frozen(kw_only=True)
-class AdaptiveWindow(Window):
+class AdaptiveWindow:
     """Windows that divide the source evenly; neighbours may share a position."""
 
     source: Expr
@@ -221,6 +176,10 @@ class AdaptiveWindow(Window):
             return self.length
         end = ceildiv(mul(add(result, 1), self.source), self.results)
         return sub(end, self.position(result, 0))
+
+
+Window: TypeAlias = FixedWindow | AdaptiveWindow
+"""Windows along a dimension: ``results`` of them, over ``source`` positions."""
 
 
 def _divides(divisor: Expr, number: Expr) -> bool:
