@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator, Mapping
 
 import torch
-from attrs import frozen
+from attrs import evolve, frozen
 
 from bench.lowering.kernel_cases import Body, type_of
-from wrapperir.ir import DType, Symbol
+from wrapperir.ir import Device, DType, Symbol
 from wrapperir.lowering.loops import (
     Axis,
     BufferView,
@@ -54,12 +54,14 @@ class GpuCase:
         return inputs, torch.zeros(result.shape, dtype=result.dtype, device=device)
 
     def graph(self) -> LoopGraph:
-        """Return the nest as a graph."""
+        """Return the nest as a graph of buffers on a GPU."""
         inputs, result = self.tensors("meta")
         names = [f"b{n}" for n in range(len(inputs))]
-        types = {n: type_of(tensor) for n, tensor in zip(names, inputs, strict=True)}
         out = f"b{len(names)}"
-        types[out] = type_of(result)
+        types = {
+            name: evolve(type_of(tensor), device=Device("cuda"))
+            for name, tensor in zip((*names, out), (*inputs, result), strict=True)
+        }
         axes = tuple(Axis(f"i{n}", extent) for n, extent in enumerate(self.extents))
         name = "".join(c if c.isalnum() else "_" for c in self.name)
         return LoopGraph(
