@@ -52,7 +52,7 @@ def changed(facts: Mapping[str, str]) -> bool:
         {},
         {"x": "8, 64; stride 72, 1"},
         {"x": "2, 64", "y": "2, 2049"},
-        {"y": "8, 2049; stride 2056, 1"},
+        {"y": "8, 2049; stride 2051, 1"},
         {"w": "64, 2049; stride 1, 128"},
         {
             "x": "s0, 64",
@@ -77,6 +77,7 @@ def test_slow_products_are_replaced(facts: dict[str, str]) -> None:
         {"x": "8, 64; stride 68, 1"},
         {"x": "8, 64; stride 1, 8"},
         {"y": "8, 2049; stride 1, 8"},
+        {"y": "8, 2049; stride 2056, 1"},
         {"y": "4, 2049"},
         {"y": "8, 2048"},
         {"w": "72, 2049; stride 1, 72"},

@@ -134,12 +134,12 @@ ROWS: constexpr, COLUMNS: constexpr, DEPTH: constexpr) {
           return %y
         }
 
-    Rows of odd length are not aligned, and cuBLAS has only slow kernels for them.  These
-    products are of f16 or bf16 on CUDA, with at least two rows, :data:`LEAST_COLUMNS`
-    columns and sums of :data:`LEAST_DEPTH` terms.  Their operands are aligned: the rows of
-    the first and the columns of the second are dense, and begin at multiples of
-    :data:`ALIGNED` elements.  Sums are of f32, in another order than the library's.
-    Linear in the program.
+    Rows of odd length are not aligned, unless they are padded, and cuBLAS has only slow
+    kernels for them.  These products are of f16 or bf16 on CUDA, with at least two rows,
+    :data:`LEAST_COLUMNS` columns and sums of :data:`LEAST_DEPTH` terms.  Their operands are
+    aligned: the rows of the first and the columns of the second are dense, and begin at
+    multiples of :data:`ALIGNED` elements.  Sums are of f32, in another order than the
+    library's.  Linear in the program.
     """
     made = _Kernels(wir.FreshNames(line.name for line in program.definitions))
     types = value_types(program)
@@ -227,6 +227,7 @@ def _call(
         and _has_aligned_rows(x.stride, x.offset)
         and _has_aligned_rows(w.stride[::-1], w.offset)
         and out.stride[1] == 1
+        and not _has_aligned_rows(out.stride, out.offset)
     )
     if not suits:
         return None

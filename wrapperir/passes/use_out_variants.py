@@ -109,7 +109,7 @@ class _Rewriter:
                 for name, type in zip(outs, types, strict=True)
                 if isinstance(type, wir.TensorType)
             ),
-            _out_call(line, overload, outs),
+            out_call(line, overload, outs),
             *(wir.FreeLine(buffer=named[number]) for number in unread),
         )
 
@@ -180,9 +180,10 @@ def _named_elements(found: _Tuple, type: wir.TupleType) -> dict[int, str] | None
     return None if found.used_whole else named
 
 
-def _out_call(
+def out_call(
     line: wir.ExternKernelLine, overload: OutOverload, outs: Sequence[str]
 ) -> wir.ExternKernelLine:
+    """Return the call that writes the results of ``line`` to buffers."""
     given = zip(overload.keywords, outs, strict=True)
     return evolve(
         line,

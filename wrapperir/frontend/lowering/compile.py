@@ -15,6 +15,11 @@ from wrapperir.frontend.aten.attention import densify_masks
 from wrapperir.frontend.aten.storage_offsets import example_offsets, input_places
 from wrapperir.frontend.lowering.decompositions import table
 from wrapperir.frontend.lowering.lower import lower_to_program
+from wrapperir.frontend.lowering.padding import (
+    pad_products,
+    report_layouts,
+    take_examples,
+)
 from wrapperir.ir import KernelDefinitionLine, Program
 from wrapperir.lowering.schedule import Rounding
 
@@ -44,10 +49,13 @@ def compile_graph(
             ``compile`` raised it.
     """
 
-    def compiler(*, backward: bool) -> Callable[..., Any]:
-        def compile_traced(module: torch.fx.GraphModule, _: Sequence[Any]) -> Any:
+    def compiler(*, backward: bool, saves: bool = False) -> Callable[..., Any]:
+        def compile_traced(module: torch.fx.GraphModule, examples: Sequence[Any]) -> Any:
+            take_examples(module, examples)
+            pad_products(module, saves=saves)
             places = input_places(module.graph, example_offsets(module.graph))
             lowered = lower_to_program(module, rounding, places=places).lowered
+            report_layouts(module)
             if not times_configs:
                 lowered = evolve(lowered, program=_with_first_configs(lowered.program))
             with unset_fake_temporarily():  # constants are real tensors
@@ -58,7 +66,7 @@ def compile_graph(
     densify_masks(graph)
     partition: Any = partitioners.min_cut_rematerialization_partition
     backend: Any = aot_autograd(
-        fw_compiler=compiler(backward=False),
+        fw_compiler=compiler(backward=False, saves=True),
         bw_compiler=compiler(backward=True),
         inference_compiler=compiler(backward=False),
         decompositions=dict(table()),

@@ -13,9 +13,12 @@ from wrapperir.frontend.aten.arguments import append_view
 from wrapperir.frontend.aten.graph import lower_nodes
 from wrapperir.frontend.aten.scope import Elements, GraphScope, Poison
 from wrapperir.frontend.lowering.graph import LoweredGraph
+from wrapperir.frontend.lowering.padding import is_padded, is_product
 from wrapperir.lowering.kernel import KernelLaunch
 from wrapperir.lowering.loops import BufferView, ExternCall
 from wrapperir.lowering.schedule import Schedule
+from wrapperir.operators import find_out_overload
+from wrapperir.passes.use_out_variants import out_call
 from wrapperir.plugin import plugin_manager
 
 
@@ -169,6 +172,8 @@ class ScheduleLines:
         lower_nodes(scope, [node])
         if len(scope.shared.diagnostics) > reported:
             raise DiagnosticError(*scope.shared.diagnostics[reported:])
+        if is_product(node) and is_padded(node.meta["val"]):
+            self._allocate_result()
         results = iter(call.writes)
         value = scope.values.get(node)
         examples: Any = node.meta.get("val")
@@ -178,6 +183,19 @@ class ScheduleLines:
                     self._name_result(next(results), value[number])
         elif isinstance(examples, torch.Tensor):
             self._name_result(next(results), value)
+
+    def _allocate_result(self) -> None:
+        """Have the last call write to memory in the layout of its result."""
+        line = self.scope.lines.pop()
+        assert isinstance(line, wir.ExternKernelLine)
+        assert line.result is not None
+        assert isinstance(line.type, wir.TensorType)
+        overload = find_out_overload(line.operator, line.device.kind)
+        assert overload is not None
+        allocation = wir.AllocateLine(
+            result=line.result, type=line.type, provenance=line.provenance
+        )
+        self.scope.lines += [allocation, out_call(line, overload, [line.result])]
 
     def number(self, node: torch.fx.Node) -> wir.Argument:
         """Return the value of a node that is a number, or nothing."""

@@ -19,6 +19,7 @@ from wrapperir.frontend.aten.values import (
     lower_type,
 )
 from wrapperir.frontend.lowering.nest_builder import NestBuilder
+from wrapperir.frontend.lowering.padding import is_padded, is_product, lay_out_as_before
 from wrapperir.frontend.lowering.rules import NotLoweredError
 from wrapperir.frontend.lowering.values import (
     IndexedTensor,
@@ -125,11 +126,11 @@ class LoopScope:
         return self.add_buffer(name, evolve(type, offset=offset))
 
     def allocate(self, name: str, example: torch.Tensor) -> IndexedTensor:
-        """Add a buffer for a tensor, laid out as the example is if that is dense."""
+        """Add a buffer for a tensor, laid out as the example is if that is compact."""
         dtype = self.element_type(example.dtype)
         size = tuple(map(lower_extent, example.shape))
         stride = tuple(map(lower_extent, example.stride()))
-        if not is_dense(example):
+        if not is_compact(example):
             stride = contiguous_stride(size)
         type = TensorType(
             dtype=dtype, size=size, stride=stride, device=lower_device(example.device)
@@ -249,7 +250,7 @@ class LoopScope:
         self.copy(tensor, copied, name)
         result = self.strided(copied)
         assert result is not None
-        if is_dense(example):
+        if is_compact(example):
             return evolve(result, type=evolve(result.type, stride=wanted))
         return result
 
@@ -263,6 +264,8 @@ class LoopScope:
 
     def call(self, node: torch.fx.Node) -> NodeValue:
         """Append a call of the node's operator; return what it returns."""
+        if not is_product(node):
+            lay_out_as_before(node)
         name = self.new_name(node.name)
         arguments: list[tuple[str, BufferView]] = []
         for each in node.all_input_nodes:
@@ -331,7 +334,7 @@ def symbols_of(examples: Any) -> list[str]:
     return list(found)
 
 
-def is_dense(example: torch.Tensor) -> bool:
-    """Say whether the elements of a tensor fill its memory, each at its own place."""
+def is_compact(example: torch.Tensor) -> bool:
+    """Say whether elements fill memory, each at its own place, but for padding of rows."""
     dense: bool = is_non_overlapping_and_dense_or_false(example)
-    return dense
+    return dense or is_padded(example)
