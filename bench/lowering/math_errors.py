@@ -12,9 +12,8 @@ import sys
 from attrs import frozen
 
 from wrapperir.kernels import CppBuildError, build_libraries
-from wrapperir.lowering.cpp.math_snippets import FUNCTIONS
 from wrapperir.lowering.cpp.renderer import HEAD, TAIL
-from wrapperir.lowering.cpp.snippets import needed_snippets
+from wrapperir.lowering.cpp.snippets import POLYNOMIALS, needed_snippets
 
 _CHECK = """
 extern "C" void check_{name}(u32 step, f64* worst, f32* at, i64* wrong) {{
@@ -60,13 +59,13 @@ class MathError:
 
 def measure(step: int) -> list[MathError]:
     """Return the errors of all functions, for every ``step``th bit pattern."""
-    checks = "\n".join(_CHECK.format(name=name) for name in FUNCTIONS)
+    checks = "\n".join(_CHECK.format(name=name) for name in POLYNOMIALS)
     head = "\n".join(needed_snippets(checks))
     (library,) = build_libraries([f"{HEAD}\n{head}\n{checks}\n{TAIL}"])
     if isinstance(library, CppBuildError):
         raise library
     found: list[MathError] = []
-    for name in FUNCTIONS:
+    for name in POLYNOMIALS:
         worst, at, wrong = ctypes.c_double(), ctypes.c_float(), ctypes.c_int64()
         references = ctypes.byref(worst), ctypes.byref(at), ctypes.byref(wrong)
         library[f"check_{name}"](ctypes.c_uint32(step), *references)

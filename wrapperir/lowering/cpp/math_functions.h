@@ -1,30 +1,24 @@
-"""C++ source of mathematical functions of ``f32``, without branches.
+// Mathematical functions of f32, without branches: compilers turn loops over them into vector
+// instructions.  The error of each is at most 2 ulp for all arguments, which
+// bench/lowering/math_errors.py checks.  Functions of f64 are the C library's.
+// A kernel has the parts that it names; each begins after "//:" and its name.
 
-Compilers turn loops over them into vector instructions.  The error of each is at most 2
-ulp for all arguments, which ``bench/lowering/math_errors.py`` checks.  Functions of ``f64``
-are the C library's.
-"""
+//: bits_of
+inline u32 bits_of(f32 a) { return __builtin_bit_cast(u32, a); }
 
-from collections.abc import Mapping
+//: of_bits
+inline f32 of_bits(u32 a) { return __builtin_bit_cast(f32, a); }
 
-_LIBM = """
-namespace libm {{ extern "C" double {name}(double); }}
-inline f64 {name}(f64 a) {{ return libm::{name}(a); }}"""
-
-_PARTS = {
-    "bits_of": """
-inline u32 bits_of(f32 a) { return __builtin_bit_cast(u32, a); }""",
-    "of_bits": """
-inline f32 of_bits(u32 a) { return __builtin_bit_cast(f32, a); }""",
-    # c ? a : b, which may not become a branch: with many, loops are not vectorised.
-    "choose": """
+//: choose
+// c ? a : b, which may not become a branch: with many, loops are not vectorised.
 inline u32 choose(bool c, u32 a, u32 b) { u32 m = -u32(c); return (a & m) | (b & ~m); }
 inline f32 choose(bool c, f32 a, f32 b) {
   return of_bits(choose(c, bits_of(a), bits_of(b)));
 }
-inline u64 choose(bool c, u64 a, u64 b) { u64 m = -u64(c); return (a & m) | (b & ~m); }""",
-    # exp(a) - 1 for -ln(2)/2 <= a <= ln(2)/2; coefficients of Cephes (S. L. Moshier).
-    "small_expm1": """
+inline u64 choose(bool c, u64 a, u64 b) { u64 m = -u64(c); return (a & m) | (b & ~m); }
+
+//: small_expm1
+// exp(a) - 1 for -ln(2)/2 <= a <= ln(2)/2; coefficients of Cephes (S. L. Moshier).
 inline f32 small_expm1(f32 a) {
   f32 p = 1.9875691500e-4f;
   p = __builtin_fmaf(p, a, 1.3981999507e-3f);
@@ -33,26 +27,30 @@ inline f32 small_expm1(f32 a) {
   p = __builtin_fmaf(p, a, 1.6666665459e-1f);
   p = __builtin_fmaf(p, a, 5.0000001201e-1f);
   return __builtin_fmaf(p, a * a, a);
-}""",
-    # a = n * ln(2) + rest; n is also in the low bits of shifted, below 1.5 * 2**23.
-    "exp_parts": """
+}
+
+//: exp_parts
+// a = n * ln(2) + rest; n is also in the low bits of shifted, below 1.5 * 2**23.
 struct exp_parts { f32 shifted, n, rest; };
 inline exp_parts split_exp(f32 a) {
   f32 shifted = __builtin_fmaf(a, 1.44269504f, 0x1.8p23f), n = shifted - 0x1.8p23f;
   f32 rest = __builtin_fmaf(n, -0.693359375f, a);
   return {shifted, n, __builtin_fmaf(n, 2.12194440e-4f, rest)};
-}""",
-    # exp(a) for -87 <= a < 88.7
-    "exp_of_normal": """
+}
+
+//: exp_of_normal
+// exp(a) for -87 <= a < 88.7
 inline f32 exp_of_normal(f32 a) {
   exp_parts p = split_exp(a);
   return of_bits(bits_of(small_expm1(p.rest) + 1.0f) + (bits_of(p.shifted) << 23));
-}""",
-    # The power of 2 by which a number is from 2/3 to 4/3, as bits of an exponent.
-    "log_exponent": """
-inline u32 log_exponent(f32 a) { return (bits_of(a) - 0x3f2aaaabu) & 0xff800000u; }""",
-    # log(1 + m) for -1/3 <= m < 1/3, by N. Juffa.
-    "log_rest": """
+}
+
+//: log_exponent
+// The power of 2 by which a number is from 2/3 to 4/3, as bits of an exponent.
+inline u32 log_exponent(f32 a) { return (bits_of(a) - 0x3f2aaaabu) & 0xff800000u; }
+
+//: log_rest
+// log(1 + m) for -1/3 <= m < 1/3, by N. Juffa.
 inline f32 log_rest(f32 m) {
   f32 s = m * m;
   f32 r = -0x1.0ae000p-3f, t = 0x1.208000p-3f;
@@ -65,9 +63,10 @@ inline f32 log_rest(f32 m) {
   r = __builtin_fmaf(r, m, 0x1.5554fap-2f);
   r = __builtin_fmaf(r, m, -0.5f);
   return __builtin_fmaf(r, s, m);
-}""",
-    # log(a) = n * ln(2) + rest
-    "log_parts": """
+}
+
+//: log_parts
+// log(a) = n * ln(2) + rest
 struct log_parts { f32 n, rest; };
 inline log_parts split_log(f32 a) {
   bool tiny = a < 0x1p-126f;
@@ -75,16 +74,17 @@ inline log_parts split_log(f32 a) {
   u32 e = log_exponent(a);
   f32 n = f32((i32(e) >> 23) - i32(tiny) * 23);
   return {n, log_rest(of_bits(bits_of(a) - e) - 1.0f)};
-}""",
-    "log_special": """
+}
+
+//: log_special
 inline f32 log_special(f32 a, f32 result) {
   result = choose(a == 0, -__builtin_inff(), result);
   f32 other = choose(a < 0, __builtin_nanf(""), a);
   return choose((a >= 0) & (a < __builtin_inff()), result, other);
-}""",
-    # The quadrant of an angle and the rest: by W. Cody and W. Waite below 2**30, above by
-    # M. Payne and R. Hanek from 256 bits of 2/pi.
-    "quadrant": """
+}
+
+//: quadrant
+// The quadrant of an angle and the rest: by W. Cody and W. Waite below 2**30, above by M. Payne and R. Hanek from 256 bits of 2/pi.
 struct quadrant { u32 number; f32 rest; };
 inline quadrant split_angle(f32 a) {
   f64 n = __builtin_rint(f64(a) * 0x1.45f306dc9c883p-1);
@@ -117,12 +117,10 @@ inline f32 wave(u32 number, f32 a) {  // sin(a + number * pi / 2), Cephes
   q = __builtin_fmaf(q, s, -0.5f);
   q = __builtin_fmaf(q, s, 1.0f);
   return of_bits(bits_of(choose((number & 1) != 0, q, p)) ^ ((number & 2) << 30));
-}""",
 }
 
-FUNCTIONS: Mapping[str, str] = {
-    # What is masked is masked before it is scaled: denormals cost a hundred times as much.
-    "exp": """
+//: exp
+// What is masked is masked before it is scaled: denormals cost a hundred times as much.
 inline f32 exp(f32 a) {
   exp_parts p = split_exp(a);
   bool tiny = a < -87.0f;  // the result may be denormal
@@ -130,8 +128,11 @@ inline f32 exp(f32 a) {
   f32 result = of_bits(bits_of(small_expm1(p.rest) + 1.0f) + (n << 23));
   result = choose(a < -104.0f, 0.0f, result) * of_bits(0x3f800000u - (u32(tiny) << 29));
   return choose(a <= 88.722839f, result, a + __builtin_inff());
-}""",
-    "exp2": """
+}
+namespace libm { extern "C" double exp(double); }
+inline f64 exp(f64 a) { return libm::exp(a); }
+
+//: exp2
 inline f32 exp2(f32 a) {
   f32 shifted = a + 0x1.8p23f, rest = (a - (shifted - 0x1.8p23f)) * 0.693147181f;
   bool tiny = a < -125.0f;
@@ -139,8 +140,11 @@ inline f32 exp2(f32 a) {
   f32 result = of_bits(bits_of(small_expm1(rest) + 1.0f) + (n << 23));
   result = choose(a < -150.0f, 0.0f, result) * of_bits(0x3f800000u - (u32(tiny) << 29));
   return choose(a < 128.0f, result, a + __builtin_inff());
-}""",
-    "expm1": """
+}
+namespace libm { extern "C" double exp2(double); }
+inline f64 exp2(f64 a) { return libm::exp2(a); }
+
+//: expm1
 inline f32 expm1(f32 a) {
   f32 x = choose(a < -18.0f, -18.0f, a);
   exp_parts p = split_exp(x);
@@ -149,26 +153,38 @@ inline f32 expm1(f32 a) {
   f32 result = __builtin_fmaf(half, r, half - 0.5f) * 2.0f;
   result = choose(p.n == 0, r, result);
   return __builtin_copysignf(choose(a > 88.722839f, __builtin_inff(), result), a);
-}""",
-    "log": """
+}
+namespace libm { extern "C" double expm1(double); }
+inline f64 expm1(f64 a) { return libm::expm1(a); }
+
+//: log
 inline f32 log(f32 a) {
   log_parts p = split_log(a);
   return log_special(a, __builtin_fmaf(p.n, 0.693147182f, p.rest));
-}""",
-    "log2": """
+}
+namespace libm { extern "C" double log(double); }
+inline f64 log(f64 a) { return libm::log(a); }
+
+//: log2
 inline f32 log2(f32 a) {
   log_parts p = split_log(a);
   f32 low = p.rest * 1.92596303e-8f;
   return log_special(a, __builtin_fmaf(p.rest, 1.44269502f, p.n) + low);
-}""",
-    "log10": """
+}
+namespace libm { extern "C" double log2(double); }
+inline f64 log2(f64 a) { return libm::log2(a); }
+
+//: log10
 inline f32 log10(f32 a) {
   log_parts p = split_log(a);
   f32 low = __builtin_fmaf(p.rest, -1.00890610e-8f, p.n * 4.60503907e-6f);
   low = __builtin_fmaf(p.rest, 0.434294492f, low);
   return log_special(a, __builtin_fmaf(p.n, 0.301025391f, low));
-}""",
-    "log1p": """
+}
+namespace libm { extern "C" double log10(double); }
+inline f64 log10(f64 a) { return libm::log10(a); }
+
+//: log1p
 inline f32 log1p(f32 a) {
   f32 u = a + 1.0f, most = a > 1.0f ? a : 1.0f, least = a > 1.0f ? 1.0f : a;
   u32 e = log_exponent(u);
@@ -176,18 +192,27 @@ inline f32 log1p(f32 a) {
   f32 rest = log_rest(of_bits(bits_of(u) - e) - 1.0f + further);
   f32 result = __builtin_fmaf(f32(i32(e) >> 23), 0.693147182f, rest);
   return choose(a == 0, a, log_special(u, result));
-}""",
-    "sin": """
+}
+namespace libm { extern "C" double log1p(double); }
+inline f64 log1p(f64 a) { return libm::log1p(a); }
+
+//: sin
 inline f32 sin(f32 a) {
   quadrant q = split_angle(a);
   return choose(a == 0, a, wave(q.number, q.rest) + (a - a));
-}""",
-    "cos": """
+}
+namespace libm { extern "C" double sin(double); }
+inline f64 sin(f64 a) { return libm::sin(a); }
+
+//: cos
 inline f32 cos(f32 a) {
   quadrant q = split_angle(a);
   return wave(q.number + 1, q.rest) + (a - a);
-}""",
-    "tanh": """
+}
+namespace libm { extern "C" double cos(double); }
+inline f64 cos(f64 a) { return libm::cos(a); }
+
+//: tanh
 inline f32 tanh(f32 a) {
   f32 s = a * a;
   f32 p = 0x1.246dd2p-9f;
@@ -201,9 +226,12 @@ inline f32 tanh(f32 a) {
   f32 most = size < 10.0f ? size : 10.0f;
   f32 far = 1.0f - 2.0f / (exp_of_normal(most + most) + 1.0f);
   return __builtin_copysignf(choose(size >= 0.6f, far, p), a);
-}""",
-    # N. Juffa's two intervals.
-    "erf": """
+}
+namespace libm { extern "C" double tanh(double); }
+inline f64 tanh(f64 a) { return libm::tanh(a); }
+
+//: erf
+// N. Juffa's two intervals.
 inline f32 erf(f32 a) {
   f32 size = __builtin_fabsf(a), t = size < 4.0f ? size : 4.0f, s = a * a;
   f32 r = __builtin_fmaf(-0x1.220000p-16f, t, 0x1.91cfb2p-12f);
@@ -221,12 +249,6 @@ inline f32 erf(f32 a) {
   p = __builtin_fmaf(p, s, 0x1.06eba8p-3f);
   p = __builtin_fmaf(p, a, a);
   return choose(size > 0.927734375f, __builtin_copysignf(r, a), p);
-}""",
 }
-"""Source by the function's name, without that of ``f64``."""
-
-MATH: Mapping[str, str] = {
-    **_PARTS,
-    **{name: text + _LIBM.format(name=name) for name, text in FUNCTIONS.items()},
-}
-"""Source by name; a part that uses another names it, or a function of it."""
+namespace libm { extern "C" double erf(double); }
+inline f64 erf(f64 a) { return libm::erf(a); }
