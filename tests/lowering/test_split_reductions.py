@@ -5,6 +5,7 @@ import torch
 
 from wrapperir.ir import Device, DType, Expr, Symbol, tensor
 from wrapperir.lowering.assembly import assemble
+from wrapperir.lowering.dtypes import identity
 from wrapperir.lowering.flat_nest import flatten
 from wrapperir.lowering.kernel import KernelLaunch, SizeSymbol
 from wrapperir.lowering.loops import (
@@ -20,7 +21,6 @@ from wrapperir.lowering.loops import (
     Step,
     Store,
 )
-from wrapperir.lowering.masked_rows import identity
 from wrapperir.lowering.scalar_op import ReduceOp, ScalarOp
 from wrapperir.lowering.schedule import SchedulingOptions, plan_kernels
 from wrapperir.lowering.schedule_interpreter import run_schedule

@@ -9,7 +9,7 @@ from wrapperir.lowering.kernel import SizeSymbol, SizeSymbols
 from wrapperir.lowering.loops import Apply, Axis, Instruction
 from wrapperir.lowering.scalar_op import ScalarOp
 
-_SLOW = frozenset(
+SLOW = frozenset(
     {
         *(ScalarOp.EXP, ScalarOp.EXP2, ScalarOp.EXPM1, ScalarOp.LOG, ScalarOp.LOG2),
         *(ScalarOp.LOG10, ScalarOp.LOG1P, ScalarOp.SIN, ScalarOp.COS, ScalarOp.TAN),
@@ -20,6 +20,8 @@ _SLOW = frozenset(
         *(ScalarOp.SQRT, ScalarOp.RSQRT),
     }
 )
+"""Operators that take many times as long as a sum."""
+
 _FREE = frozenset({ScalarOp.CAST, ScalarOp.BITCAST})
 
 
@@ -118,5 +120,5 @@ def operation_cost(code: Iterable[Instruction], costs: DeviceCosts) -> float:
     total = 0.0
     for each in code:
         if isinstance(each, Apply) and each.op not in _FREE:
-            total += costs.slow_operation if each.op in _SLOW else costs.operation
+            total += costs.slow_operation if each.op in SLOW else costs.operation
     return total

@@ -15,7 +15,7 @@ axes and those inner axes.  Which loop an instruction runs in follows from what 
 Two such lists over one space are fused by putting one after the other.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from attrs import evolve, frozen
 
@@ -74,6 +74,15 @@ class FlatNest:
     def scans(self) -> bool:
         """Whether values are scanned along the last inner axis."""
         return any(isinstance(each, Scan) for each in self.code)
+
+    def at(self, places: Iterable[int]) -> "FlatNest":
+        """Return the instructions at some places alone."""
+        kept = list(places)
+        return evolve(
+            self,
+            code=tuple(self.code[place] for place in kept),
+            deep=tuple(self.deep[place] for place in kept),
+        )
 
     def ranges(self, symbols: SizeSymbols) -> IndexRanges:
         """Return the ranges of the axes."""

@@ -36,7 +36,7 @@ from wrapperir.lowering.loops import (
 )
 from wrapperir.lowering.scalar_op import ScalarOp
 from wrapperir.lowering.space_matching import mixed_radix
-from wrapperir.lowering.substitution import Substitution, names_used, results
+from wrapperir.lowering.substitution import Substitution, names_used, needed, results
 
 _DIVISIONS = frozenset(
     {ScalarOp.FLOORDIV, ScalarOp.TRUNCDIV, ScalarOp.REMAINDER, ScalarOp.FMOD}
@@ -75,7 +75,9 @@ def producer_of(
     if len(ours) != 1 or ours[0].mask is not None or is_atomic(ours[0]):
         return None
     (store,) = ours
-    code = _needed(flat.code, store)
+    roots = [p for p, e in enumerate(flat.code) if e is store or isinstance(e, Check)]
+    places = needed(flat.code, roots)
+    code = tuple(flat.code[place] for place in places if flat.code[place] is not store)
     written = {each.buffer for each in stores}
     for each in code:
         if isinstance(each, Reduce | Scan):
@@ -91,17 +93,6 @@ def producer_of(
     is_whole = len(code) + 1 >= len(flat.code)
     provenance = flat.provenance if is_whole else ()
     return Producer(code=code, store=store, axes=axes, provenance=provenance)
-
-
-def _needed(code: tuple[Instruction, ...], store: Store) -> tuple[Instruction, ...]:
-    """Return the checks, and what they and the value of a store need."""
-    used = {store.value}
-    found: list[Instruction] = []
-    for each in reversed(code):
-        if isinstance(each, Check) or not used.isdisjoint(results(each)):
-            used.update(names_used(each))
-            found.append(each)
-    return tuple(reversed(found))
 
 
 def _inverse(

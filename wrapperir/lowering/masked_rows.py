@@ -13,11 +13,11 @@ After, where ``r0`` is ``i0 * 256 + r1``, which may pass the end::
     v1 = reduce sum w0
 """
 
-from collections.abc import Iterable
-
 from attrs import evolve
 
 from wrapperir.ir import DType, Expr, Symbol
+from wrapperir.lowering.dtypes import identity
+from wrapperir.lowering.flat_nest import FlatNest
 from wrapperir.lowering.inline import can_mask
 from wrapperir.lowering.loops import (
     Apply,
@@ -29,42 +29,17 @@ from wrapperir.lowering.loops import (
     Reduce,
     Store,
 )
-from wrapperir.lowering.scalar_op import ReduceOp, ScalarOp
+from wrapperir.lowering.scalar_op import ScalarOp
 from wrapperir.lowering.substitution import names_used, results
 
-_IDENTITIES = {ReduceOp.SUM: 0, ReduceOp.PROD: 1, ReduceOp.ANY: 0, ReduceOp.ALL: 1}
 
-
-def identity(op: ReduceOp, dtype: DType) -> int | float | bool | None:
-    """Return the value that changes no result of a reduction, or ``None``."""
-    if op in _IDENTITIES:
-        value = _IDENTITIES[op]
-        if dtype is DType.BOOL:
-            return bool(value)
-        return float(value) if dtype.is_float else value
-    if op not in (ReduceOp.MIN, ReduceOp.MAX):
-        return None
-    least = op is ReduceOp.MAX
-    if dtype is DType.BOOL:
-        return not least
-    if dtype.is_float:
-        return float("-inf") if least else float("inf")
-    bits = dtype.itemsize * 8
-    if dtype.value.startswith("u"):
-        return 0 if least else (1 << bits) - 1
-    return -(1 << (bits - 1)) if least else (1 << (bits - 1)) - 1
-
-
-def masked_rows(
-    code: Iterable[Instruction], deep: Iterable[bool], axis: str, extent: Expr
-) -> tuple[list[Instruction], list[bool]] | None:
+def masked_rows(flat: FlatNest, axis: str, extent: Expr) -> FlatNest | None:
     """Return instructions that do nothing where ``axis`` is ``extent`` or more.
 
     ``None`` if they cannot: a reduction has no value that changes nothing, or operators
     would divide by what is not loaded.
     """
-    code = list(code)
-    if not can_mask(code):
+    if not can_mask(flat.code):
         return None
     mask = f"{axis}.inside"
     found: list[Instruction] = [
@@ -92,7 +67,7 @@ def masked_rows(
         found.append(instruction)
         found_deep.append(is_deep)
 
-    for each, is_deep in zip(code, deep, strict=True):
+    for each, is_deep in zip(flat.code, flat.deep, strict=True):
         if isinstance(each, Reduce):
             value = identity(each.op, each.dtype)
             if value is None or len(each.operands) != 1:
@@ -113,4 +88,4 @@ def masked_rows(
             add(evolve(each, mask=both(each.mask)))
         else:
             add(each, is_deep)
-    return found, found_deep
+    return evolve(flat, code=tuple(found), deep=tuple(found_deep))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Set
 
-from attrs import define, evolve, field
+from attrs import define, field
 
 from wrapperir.ir import TensorType, symbols_in
 from wrapperir.lowering.costs import TypicalSizes, device_costs, operation_cost
@@ -192,13 +192,10 @@ class Recomputation:
 
 def without_stores(flat: FlatNest, buffer: str) -> FlatNest:
     """Return instructions without the stores to a buffer."""
-    kept = [
-        (each, deep)
-        for each, deep in zip(flat.code, flat.deep, strict=True)
+    return flat.at(
+        place
+        for place, each in enumerate(flat.code)
         if not (isinstance(each, Store) and each.buffer == buffer)
-    ]
-    return evolve(
-        flat, code=tuple(each for each, _ in kept), deep=tuple(deep for _, deep in kept)
     )
 
 

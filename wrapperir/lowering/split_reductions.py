@@ -20,7 +20,7 @@ This is after fusion, so that what is computed of the row (its stores, too) runs
 first kernel, and what is computed of the result in the second.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from attrs import evolve, frozen
 
@@ -40,7 +40,7 @@ from wrapperir.lowering.loops import Axis, Check, Instruction, Load, Reduce, Sca
 from wrapperir.lowering.masked_rows import masked_rows
 from wrapperir.lowering.profit import device_kind, is_across
 from wrapperir.lowering.scalar_op import ReduceOp
-from wrapperir.lowering.substitution import names_used, results
+from wrapperir.lowering.substitution import names_used, needed, results
 
 _SPLIT = frozenset(
     {
@@ -97,19 +97,18 @@ def split_reduction(
     parts = _parts(flat, buffers, symbols, rule)
     if parts is None or not _can_split(flat):
         return None
-    stages = _stages(flat)
+    stage, second_code = _first_stage(flat), _second_stage(flat)
     outer = flat.inner[0]
     part = Axis(f"{outer.name}p", parts)
     ranges = flat.ranges(symbols)
     rest = Axis(f"{outer.name}r", ranges.simplify(ceildiv(outer.extent, parts)))
     if rest.extent == 1 and len(flat.inner) == 1:
         return None
-    code, deep = stages.first, stages.first_deep
     if not ranges.equal(mul(rest.extent, parts), outer.extent):
-        masked = masked_rows(code, deep, outer.name, outer.extent)
+        masked = masked_rows(stage, outer.name, outer.extent)
         if masked is None:
             return None
-        code, deep = tuple(masked[0]), tuple(masked[1])
+        stage = masked
     place = mul(Symbol(part.name), rest.extent)
     inner = flat.inner[1:]
     if rest.extent != 1:
@@ -117,7 +116,7 @@ def split_reduction(
         inner = (rest, *inner)
     shape = evolve(flat, parallel=(*flat.parallel, part), inner=inner)
     rewritten = rewrite_axes(
-        evolve(flat, code=code, deep=deep),
+        stage,
         shape.parallel,
         shape.inner,
         {outer.name: place},
@@ -132,7 +131,7 @@ def split_reduction(
     stores: list[Store] = []
     loads: list[Instruction] = []
     combined: list[Reduce] = []
-    for reduce in stages.reductions:
+    for reduce in [each for each in flat.code if isinstance(each, Reduce)]:
         partial: list[str] = []
         is_bool = reduce.op in (ReduceOp.ANY, ReduceOp.ALL)
         dtype = DType.BOOL if is_bool else reduce.dtype
@@ -156,8 +155,8 @@ def split_reduction(
     second = FlatNest(
         parallel=flat.parallel,
         inner=(part,),
-        code=(*partials, *stages.second),
-        deep=(*(True,) * len(partials), *(False,) * len(stages.second)),
+        code=(*partials, *second_code),
+        deep=(*(True,) * len(partials), *(False,) * len(second_code)),
         provenance=flat.provenance,
     )
     return SplitReduction(first=first, second=second, workspaces=workspaces)
@@ -221,47 +220,22 @@ def _can_split(flat: FlatNest) -> bool:
     return bool(reduced) and loaded.isdisjoint(stored)
 
 
-@frozen(kw_only=True)
-class _Stages:
-    """The instructions of the first nest, the reductions, and those of the second."""
-
-    first: tuple[Instruction, ...]
-    first_deep: tuple[bool, ...]
-    reductions: tuple[Reduce, ...]
-    second: tuple[Instruction, ...]
-
-
-def _stages(flat: FlatNest) -> _Stages:
-    roots: list[Instruction] = []
-    late: list[Instruction] = []
-    for each, deep in zip(flat.code, flat.deep, strict=True):
-        if isinstance(each, Reduce) or (deep and isinstance(each, Store | Check)):
-            roots.append(each)
-        elif isinstance(each, Store | Check):
-            late.append(each)
-    first = _needed(flat.code, roots, through_reductions=True)
-    second = _needed(flat.code, late, through_reductions=False)
-    return _Stages(
-        first=tuple(flat.code[place] for place in first),
-        first_deep=tuple(flat.deep[place] for place in first),
-        reductions=tuple(each for each in flat.code if isinstance(each, Reduce)),
-        second=tuple(flat.code[place] for place in second),
-    )
+def _first_stage(flat: FlatNest) -> FlatNest:
+    """Return reductions, stores and checks of the inner loop, and what these need."""
+    roots = [
+        place
+        for place, (each, deep) in enumerate(zip(flat.code, flat.deep, strict=True))
+        if isinstance(each, Reduce) or (deep and isinstance(each, Store | Check))
+    ]
+    return flat.at(needed(flat.code, roots))
 
 
-def _needed(
-    code: tuple[Instruction, ...], roots: Iterable[Instruction], *, through_reductions: bool
-) -> list[int]:
-    """Return the places of instructions that some need, and theirs, in order."""
-    wanted = {id(each) for each in roots}
-    used: set[str] = set()
-    found: list[int] = []
-    for place in range(len(code) - 1, -1, -1):
-        each = code[place]
-        if isinstance(each, Reduce) and not through_reductions:
-            continue
-        if id(each) in wanted or not used.isdisjoint(results(each)):
-            used.update(names_used(each))
-            found.append(place)
-    found.reverse()
-    return found
+def _second_stage(flat: FlatNest) -> list[Instruction]:
+    """Return stores and checks outside of it, and what these need but reductions."""
+    rest = flat.at(p for p, each in enumerate(flat.code) if not isinstance(each, Reduce))
+    roots = [
+        place
+        for place, (each, deep) in enumerate(zip(rest.code, rest.deep, strict=True))
+        if isinstance(each, Store | Check) and not deep
+    ]
+    return [rest.code[place] for place in needed(rest.code, roots)]

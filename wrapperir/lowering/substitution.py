@@ -1,6 +1,6 @@
 """Read and replace the names in the steps of a nest: values, axes and buffers."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from wrapperir.ir import Expr, Operation, Symbol, symbols_in
 from wrapperir.lowering.loops import (
@@ -80,6 +80,21 @@ def names_used(instruction: Instruction) -> Iterator[str]:
     yield from operands(instruction)
     for expr in index_of(instruction):
         yield from symbols_in(expr)
+
+
+def needed(code: Sequence[Instruction], roots: Iterable[int]) -> list[int]:
+    """Return the places of instructions that some need, these included, in order.
+
+    ``roots`` are the places of those.
+    """
+    wanted = set(roots)
+    used: set[str] = set()
+    found: list[int] = []
+    for place in range(len(code) - 1, -1, -1):
+        if place in wanted or not used.isdisjoint(results(code[place])):
+            used.update(names_used(code[place]))
+            found.append(place)
+    return found[::-1]
 
 
 def replace_names(expr: Expr, replacement: Callable[[str], Expr | None]) -> Expr:

@@ -26,6 +26,7 @@ from collections.abc import Callable, Hashable
 from attrs import evolve
 
 from wrapperir.ir import DType, Expr
+from wrapperir.lowering.dtypes import HALVES
 from wrapperir.lowering.flat_nest import FlatNest, is_atomic
 from wrapperir.lowering.indexing import IndexRanges
 from wrapperir.lowering.loops import (
@@ -40,9 +41,7 @@ from wrapperir.lowering.loops import (
     Store,
 )
 from wrapperir.lowering.scalar_op import ScalarOp
-from wrapperir.lowering.substitution import Substitution, names_used, results
-
-_HALF = frozenset({DType.F16, DType.BF16})
+from wrapperir.lowering.substitution import Substitution, needed, results
 
 
 def remove_redundancy(
@@ -65,21 +64,13 @@ def remove_redundancy(
         for kept in numbering.rewrite(each):
             code.append(kept)
             deep.append(is_deep)
-    used: set[str] = set()
-    kept_code: list[Instruction] = []
-    kept_deep: list[bool] = []
-    for each, is_deep in zip(reversed(code), reversed(deep), strict=True):
-        if isinstance(each, Store):
-            keep = not is_dead(each.buffer)
-        elif isinstance(each, Check):
-            keep = True
-        else:
-            keep = any(name in used for name in results(each))
-        if keep:
-            used.update(names_used(each))
-            kept_code.append(each)
-            kept_deep.append(is_deep)
-    return evolve(flat, code=tuple(reversed(kept_code)), deep=tuple(reversed(kept_deep)))
+    roots = [
+        place
+        for place, each in enumerate(code)
+        if isinstance(each, Check) or (isinstance(each, Store) and not is_dead(each.buffer))
+    ]
+    numbered = evolve(flat, code=tuple(code), deep=tuple(deep))
+    return numbered.at(needed(code, roots))
 
 
 class _Numbering:
@@ -153,7 +144,7 @@ class _Numbering:
         if (
             before is not None
             and not self._round_casts
-            and before.dtype in _HALF
+            and before.dtype in HALVES
             and cast.dtype is DType.F32
             and self._dtypes.get(before.operands[0]) is DType.F32
         ):

@@ -12,6 +12,7 @@ from wrapperir.frontend.lowering.scope import LoopScope
 from wrapperir.frontend.lowering.values import IndexedTensor, NodeValue, dimensions
 from wrapperir.frontend.lowering.views import reshaped
 from wrapperir.ir import DType, Expr, Symbol, product, sub
+from wrapperir.lowering.dtypes import accumulated
 from wrapperir.lowering.scalar_op import ReduceOp
 from wrapperir.lowering.scalar_op import ScalarOp as Op
 
@@ -134,6 +135,6 @@ def _check_count(
 def _add_rounded(builder: NestBuilder, left: str, right: str) -> str:
     """Return a sum; half types are added as ``f32`` and rounded."""
     dtype = builder.dtype(left)
-    wide = DType.F32 if dtype in (DType.F16, DType.BF16) else dtype
+    wide = accumulated(dtype)
     total = builder.apply(Op.ADD, builder.cast(left, wide), builder.cast(right, wide))
     return builder.cast(total, dtype)

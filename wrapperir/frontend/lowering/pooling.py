@@ -15,11 +15,11 @@ from wrapperir.frontend.lowering.nest_builder import NestBuilder
 from wrapperir.frontend.lowering.pool_windows import AdaptiveWindow, FixedWindow, Window
 from wrapperir.frontend.lowering.reduction_space import arguments
 from wrapperir.frontend.lowering.rules import RULES, NotLoweredError, Rule
-from wrapperir.frontend.lowering.scatter import least
 from wrapperir.frontend.lowering.scope import LoopScope
 from wrapperir.frontend.lowering.values import IndexedTensor, NodeValue
 from wrapperir.frontend.lowering.views import split_position
 from wrapperir.ir import DType, Expr, Symbol, add, mul
+from wrapperir.lowering.dtypes import accumulated, limits
 from wrapperir.lowering.scalar_op import ReduceOp
 from wrapperir.lowering.scalar_op import ScalarOp as Op
 
@@ -67,10 +67,6 @@ def _adaptive(
     )
 
 
-def _wide(dtype: DType) -> DType:
-    return DType.F32 if dtype in (DType.F16, DType.BF16) else dtype
-
-
 def _linear(point: Sequence[Expr], windows: Windows) -> Expr:
     """Return the row-major number of a position in the source."""
     total: Expr = 0
@@ -112,8 +108,8 @@ def _max_pool(rank: int, make: MakeWindows) -> Rule:
         windows = make(arguments(node), source.size[outer:], values.size[outer:])
         sizes = [window.length for window in windows]
         with builder.inner(sizes) as offsets:
-            value = _load_window(builder, source, windows, offsets, least(source.dtype))
-            value = builder.cast(value, _wide(source.dtype))
+            value = _load_window(builder, source, windows, offsets, limits(source.dtype)[0])
+            value = builder.cast(value, accumulated(source.dtype))
             (largest,) = builder.reduce(ReduceOp.MAX, value)
             (place,) = builder.reduce(ReduceOp.ARGMAX, value)
         builder.store(values, builder.point, largest)
@@ -178,7 +174,7 @@ def _max_pool_backward(rank: int, make: MakeWindows) -> Rule:
         ) -> str:
             place = builder.load(places, point, mask=mask, other=-1)
             value = builder.load(gradient, point, mask=mask)
-            value = builder.cast(value, _wide(gradient.dtype))
+            value = builder.cast(value, accumulated(gradient.dtype))
             own = builder.index_value(_linear(builder.point[-rank:], windows), DType.I64)
             zero = number_operand(builder, 0, builder.dtype(value))
             return builder.apply(Op.WHERE, builder.apply(Op.EQ, place, own), value, zero)
@@ -227,7 +223,7 @@ def _average_pool(rank: int, make: MakeWindows) -> Rule:
         with builder.inner([window.length for window in windows]) as offsets:
             value = _load_window(builder, source, windows, offsets, 0)
             (total,) = builder.reduce(
-                ReduceOp.SUM, builder.cast(value, _wide(source.dtype))
+                ReduceOp.SUM, builder.cast(value, accumulated(source.dtype))
             )
         mean = _divided(builder, total, given, windows, builder.point[outer:])
         builder.store(result, builder.point, mean)
@@ -248,7 +244,7 @@ def _average_pool_backward(rank: int, make: MakeWindows) -> Rule:
             builder: NestBuilder, windows: Windows, point: Sequence[Expr], mask: str | None
         ) -> str:
             value = builder.load(gradient, point, mask=mask)
-            value = builder.cast(value, _wide(gradient.dtype))
+            value = builder.cast(value, accumulated(gradient.dtype))
             quotient = _divided(builder, value, given, windows, point[-rank:])
             if mask is None:
                 return quotient

@@ -9,9 +9,7 @@ from attrs import frozen
 from wrapperir.frontend.aten.values import lower_extent
 from wrapperir.frontend.lowering.nest_builder import NestBuilder
 from wrapperir.frontend.lowering.values import IndexedTensor
-from wrapperir.ir import DType, Expr, product
-
-HALVES = frozenset({DType.F16, DType.BF16})
+from wrapperir.ir import Expr, product
 
 
 @frozen
@@ -94,8 +92,3 @@ def arguments(node: torch.fx.Node) -> dict[str, Any]:
         else:
             found[name] = argument.default_value if argument.has_default_value() else None
     return found
-
-
-def accumulated(dtype: DType) -> DType:
-    """Return the dtype that values of a dtype are added up in."""
-    return DType.F32 if dtype in HALVES else dtype

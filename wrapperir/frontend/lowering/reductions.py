@@ -10,7 +10,6 @@ from wrapperir.frontend.lowering.nest_builder import NestBuilder
 from wrapperir.frontend.lowering.pointwise import truth
 from wrapperir.frontend.lowering.reduction_space import (
     ReductionSpace,
-    accumulated,
     arguments,
     reduction_space,
 )
@@ -18,6 +17,7 @@ from wrapperir.frontend.lowering.rules import NotLoweredError, rule
 from wrapperir.frontend.lowering.scope import LoopScope
 from wrapperir.frontend.lowering.values import IndexedTensor, NodeValue
 from wrapperir.ir import DType
+from wrapperir.lowering.dtypes import accumulated
 from wrapperir.lowering.scalar_op import ReduceOp
 from wrapperir.lowering.scalar_op import ScalarOp as Op
 

@@ -7,7 +7,6 @@ import torch
 from wrapperir.frontend.lowering.nest_builder import NestBuilder
 from wrapperir.frontend.lowering.reduction_space import (
     ReductionSpace,
-    accumulated,
     arguments,
 )
 from wrapperir.frontend.lowering.reductions import is_greatest, widen
@@ -15,6 +14,7 @@ from wrapperir.frontend.lowering.rules import rule
 from wrapperir.frontend.lowering.scope import LoopScope
 from wrapperir.frontend.lowering.values import IndexedTensor, NodeValue
 from wrapperir.ir import DType
+from wrapperir.lowering.dtypes import accumulated
 from wrapperir.lowering.scalar_op import ReduceOp
 
 aten: Any = torch.ops.aten

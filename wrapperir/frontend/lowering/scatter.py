@@ -20,7 +20,9 @@ from wrapperir.frontend.lowering.scope import LoopScope
 from wrapperir.frontend.lowering.values import IndexedTensor, NodeValue
 from wrapperir.frontend.lowering.views import normal, reshaped
 from wrapperir.ir import DType, Expr, product
+from wrapperir.lowering.dtypes import HALVES, identity
 from wrapperir.lowering.loops import StoreMode
+from wrapperir.lowering.scalar_op import ReduceOp
 from wrapperir.lowering.scalar_op import ScalarOp as Op
 
 aten: Any = torch.ops.aten
@@ -36,6 +38,12 @@ _ATOMIC: dict[StoreMode, frozenset[DType]] = {
     StoreMode.MAX: frozenset({DType.F64, DType.F32, DType.I64, DType.I32}),
 }
 """Dtypes that GPUs combine in memory."""
+
+_REDUCTIONS = {
+    StoreMode.ADD: ReduceOp.SUM,
+    StoreMode.MIN: ReduceOp.MIN,
+    StoreMode.MAX: ReduceOp.MAX,
+}
 
 
 def require_mode(scope: LoopScope, target: IndexedTensor, mode: StoreMode) -> None:
@@ -175,7 +183,8 @@ def _reduced(
 
         def reset(builder: NestBuilder) -> tuple[Sequence[Expr], str]:
             point, _ = place(builder)
-            start = _identity(mode, source.dtype)
+            start = identity(_REDUCTIONS[mode], source.dtype)
+            assert start is not None
             return point, builder.literal(start, source.dtype)
 
         write_updates(scope, node, target, size, reset, StoreMode.OVERWRITE)
@@ -183,33 +192,6 @@ def _reduced(
     if reduce == "mean":
         return _divided(scope, node, target, size, place, 1 if own else 0)
     return target
-
-
-def _identity(mode: StoreMode, dtype: DType) -> int | float | bool:
-    """Return what changes nothing when it is combined."""
-    if mode is StoreMode.ADD:
-        return False if dtype is DType.BOOL else 0
-    is_least = mode is StoreMode.MAX
-    return least(dtype) if is_least else greatest(dtype)
-
-
-def least(dtype: DType) -> int | float | bool:
-    """Return the least value of a dtype."""
-    if dtype is DType.BOOL:
-        return False
-    return -float("inf") if dtype.is_float else torch.iinfo(_torch_dtype(dtype)).min
-
-
-def greatest(dtype: DType) -> int | float | bool:
-    """Return the greatest value of a dtype."""
-    if dtype is DType.BOOL:
-        return True
-    return float("inf") if dtype.is_float else torch.iinfo(_torch_dtype(dtype)).max
-
-
-def _torch_dtype(dtype: DType) -> torch.dtype:
-    found: torch.dtype = getattr(torch, dtype.torch_name)
-    return found
 
 
 def _divided(
@@ -236,7 +218,7 @@ def _divided(
     sums, counts = builder.load(total, builder.point), builder.load(count, builder.point)
     divisor = builder.apply(Op.MAXIMUM, counts, number_operand(builder, 1, count.dtype))
     op = Op.DIV if total.dtype.is_float else Op.FLOORDIV
-    if total.dtype in (DType.F16, DType.BF16):
+    if total.dtype in HALVES:
         sums, divisor = (builder.cast(each, DType.F32) for each in (sums, divisor))
     builder.store(result, builder.point, builder.apply(op, sums, divisor))
     scope.add_nest(builder, node.name)
@@ -297,7 +279,7 @@ def zeros_to_add_to(
 ) -> IndexedTensor:
     """Append a nest of zeros; return the result, or a workspace if it is of a half type."""
     total = result
-    if result.dtype in (DType.F16, DType.BF16):
+    if result.dtype in HALVES:
         total = scope.workspace(result.size, DType.F32, result)
     builder = NestBuilder(total.size)
     builder.store(total, builder.point, number_operand(builder, 0, total.dtype))

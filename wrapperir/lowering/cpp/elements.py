@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping
 
 from wrapperir.ir import DType
+from wrapperir.lowering.dtypes import HALVES
 
 STORED: Mapping[DType, str] = {
     DType.F64: "f64",
@@ -25,8 +26,6 @@ STORED: Mapping[DType, str] = {
     DType.BOOL: "u8",
 }
 """The type of an element in memory; other dtypes have no C++ kernels."""
-
-HALVES = frozenset({DType.F16, DType.BF16})
 
 
 def scalar_type(dtype: DType) -> str:
@@ -59,16 +58,3 @@ def _format_double(value: float) -> str:
     if math.isinf(value):
         return "__builtin_inf()" if value > 0 else "-__builtin_inf()"
     return repr(value)
-
-
-def identity_literals(dtype: DType) -> tuple[str, str]:
-    """Return the least and the greatest value of a dtype, infinities included."""
-    if dtype is DType.BOOL:
-        return "false", "true"
-    if dtype.is_float:
-        return format_literal(-math.inf, dtype), format_literal(math.inf, dtype)
-    bits = 8 * dtype.itemsize
-    if dtype.value.startswith("u"):
-        return format_literal(0, dtype), format_literal((1 << bits) - 1, dtype)
-    low = -(1 << (bits - 1))
-    return format_literal(low, dtype), format_literal(-low - 1, dtype)

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from wrapperir.ir import DType
-from wrapperir.lowering.cpp.elements import HALVES, scalar_type
+from wrapperir.lowering.cpp.elements import scalar_type
+from wrapperir.lowering.dtypes import HALVES
 from wrapperir.lowering.scalar_op import ScalarOp
 
 _INFIX: Mapping[ScalarOp, str] = {

@@ -10,8 +10,9 @@ from typing import assert_never
 from attrs import frozen
 
 from wrapperir.ir import DType
-from wrapperir.lowering.cpp.elements import HALVES, identity_literals, scalar_type
+from wrapperir.lowering.cpp.elements import format_literal, scalar_type
 from wrapperir.lowering.cpp.operators import format_cast
+from wrapperir.lowering.dtypes import accumulated, identity
 from wrapperir.lowering.scalar_op import ReduceOp
 
 
@@ -60,27 +61,22 @@ class Accumulator:
     def variables(self, first: str = "0") -> tuple[Variable, ...]:
         """Return the variables; ``first`` is the position of the first value."""
         kind, name = scalar_type(self._kind), self.name
-        least, most = identity_literals(self._kind)
+        value = identity(self.op, self._kind)
+        start = "0" if value is None else format_literal(value, self._kind)
         match self.op:
-            case ReduceOp.SUM | ReduceOp.PROD:
-                start = "0" if self.op is ReduceOp.SUM else "1"
-                return (Variable(kind, name, start),)
-            case ReduceOp.MIN | ReduceOp.MAX:
-                start = most if self.op is ReduceOp.MIN else least
+            case ReduceOp.SUM | ReduceOp.PROD | ReduceOp.MIN | ReduceOp.MAX:
                 return (Variable(kind, name, start),)
             case ReduceOp.ANY | ReduceOp.ALL:
                 # Lanes of bool, a byte each, would be widened for each comparison.
-                start = "1" if self.op is ReduceOp.ALL else "0"
                 return (Variable("i32", name, start),)
             case ReduceOp.ARGMIN | ReduceOp.ARGMAX:
-                start = most if self.op is ReduceOp.ARGMIN else least
                 return Variable(kind, name, start), Variable("i64", f"{name}_at", first)
             case ReduceOp.WELFORD:
                 names = (name, f"{name}_squares", f"{name}_count")
-                return tuple(Variable(kind, part, "0") for part in names)
+                return tuple(Variable(kind, part, start) for part in names)
             case ReduceOp.ONLINE_SOFTMAX:
                 total = Variable(kind, f"{name}_total", "0")
-                return (Variable(kind, name, least), total)
+                return (Variable(kind, name, start), total)
         assert_never(self.op)
 
     def step(self, operands: Sequence[str], position: str, slot: str = "") -> str:
@@ -178,7 +174,7 @@ class Accumulator:
     def _kind(self) -> DType:
         """The dtype of the state."""
         is_sum = self.op in (ReduceOp.SUM, ReduceOp.PROD) and self.is_wide
-        narrow = DType.F32 if self.dtype in HALVES else self.dtype
+        narrow = accumulated(self.dtype)
         if narrow is DType.F32 and (is_sum or self._sums_squares):
             return DType.F64
         return narrow

@@ -5,6 +5,7 @@ import struct
 from collections.abc import Mapping
 
 from wrapperir.ir import DType
+from wrapperir.lowering.dtypes import accumulated
 
 TYPES: Mapping[DType, str] = {
     DType.F64: "tl.float64",
@@ -22,9 +23,6 @@ TYPES: Mapping[DType, str] = {
     DType.BOOL: "tl.int1",
 }
 """The element types of values; there is no arithmetic on others."""
-
-HALF = frozenset({DType.F16, DType.BF16})
-"""Types that the hardware computes in ``f32``, exactly or as if."""
 
 SIGNED = frozenset({DType.I64, DType.I32, DType.I16, DType.I8})
 """Whole numbers with a sign."""
@@ -72,16 +70,9 @@ def constant_text(value: float, dtype: DType) -> str:
     return f"tl.full([], {number_text(value, dtype)}, {kind})"
 
 
-def limits(dtype: DType) -> tuple[float, float]:
-    """Return the least and the greatest value of a type, infinities included."""
-    if dtype is DType.BOOL:
-        return 0, 1
-    if dtype.is_float:
-        return -math.inf, math.inf
-    bits = 8 * dtype.itemsize
-    if dtype in SIGNED:
-        return -(1 << bits - 1), (1 << bits - 1) - 1
-    return 0, (1 << bits) - 1
+def widened(dtype: DType) -> DType:
+    """Return the dtype that values of a dtype are compared and scanned in."""
+    return DType.I32 if dtype is DType.BOOL else accumulated(dtype)
 
 
 def _rounded(value: float) -> float:

@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from wrapperir.ir import DType
+from wrapperir.lowering.dtypes import HALVES, accumulated, identity
 from wrapperir.lowering.scalar_op import ReduceOp
-from wrapperir.lowering.triton.dtypes import HALF, TYPES, limits
+from wrapperir.lowering.triton.dtypes import TYPES, widened
 from wrapperir.lowering.triton.reduction import Reduction, Results
 from wrapperir.lowering.triton.writer import BlockValue
 
@@ -31,10 +32,6 @@ class Fold(Reduction):
     """A reduction by an associative function of two values."""
 
     @property
-    def _dtype(self) -> DType:
-        return DType.F32 if self.step.dtype in HALF else self.step.dtype
-
-    @property
     def _op(self) -> ReduceOp:
         """The operator; on bools there are only two."""
         if self.step.dtype is DType.BOOL:
@@ -44,27 +41,15 @@ class Fold(Reduction):
 
     @property
     def _identity(self) -> float:
-        low, high = limits(self._dtype)
-        match self._op:
-            case ReduceOp.MIN:
-                return high
-            case ReduceOp.MAX:
-                return low
-            case ReduceOp.PROD | ReduceOp.ALL:
-                return 1
-            case _:
-                return 0
+        value = identity(self._op, accumulated(self.step.dtype))
+        assert value is not None
+        return value
 
     def _operand(self) -> BlockValue:
         value = self.operands[0]
-        if self._op in (ReduceOp.ANY, ReduceOp.ALL) and value.dtype is not DType.BOOL:
-            text = BlockValue(f"({value.text} != 0)", DType.BOOL, value.dims, value.level)
-            value = self.writer.define(text)
-        elif value.dtype in HALF:
-            text = BlockValue(
-                f"{value.text}.to(tl.float32)", DType.F32, value.dims, value.level
-            )
-            value = self.writer.define(text)
+        is_bool = self._op in (ReduceOp.ANY, ReduceOp.ALL)
+        dtype = DType.BOOL if is_bool else accumulated(value.dtype)
+        value = self.writer.converted(value, dtype)
         return self.masked(value, self._identity)
 
     def _reduced(self, text: str) -> Results:
@@ -77,7 +62,7 @@ class Fold(Reduction):
         dtype = self.step.dtype
         if self._op in (ReduceOp.ANY, ReduceOp.ALL):
             dtype = DType.BOOL
-        elif dtype in HALF or dtype.itemsize < 4:
+        elif dtype in HALVES or dtype.itemsize < 4:
             text = f"{text}.to({TYPES[dtype]})"  # Triton adds small numbers in 32 bits
         return {name: self.reduced(text, dtype, name)}
 
@@ -116,14 +101,13 @@ class ExtremePlace(Reduction):
         return self.writer.call("first_minimum" if is_least else "first_maximum")
 
     def _start(self, dtype: DType) -> float:
-        return limits(dtype)[self.step.op is ReduceOp.ARGMIN]
+        value = identity(self.step.op, dtype)
+        assert value is not None
+        return value
 
     def _pair(self) -> tuple[BlockValue, BlockValue]:
         value = self.operands[0]
-        if value.dtype in HALF or value.dtype is DType.BOOL:
-            wide = DType.F32 if value.dtype in HALF else DType.I32
-            text = f"{value.text}.to({TYPES[wide]})"
-            value = self.writer.define(BlockValue(text, wide, value.dims, value.level))
+        value = self.writer.converted(value, widened(value.dtype))
         place = BlockValue(
             self.dim.index,
             self.writer.index_dtype,
@@ -136,8 +120,7 @@ class ExtremePlace(Reduction):
     def _reduced(self, value: str, place: str, dtypes: Sequence[DType]) -> Results:
         (name,) = self.step.results
         _, found = self.reduced_together((value, place), dtypes, self._function)
-        wide = evolve(found, text=f"{found.text}.to(tl.int64)", dtype=DType.I64)
-        return {name: self.writer.define(wide, name)}
+        return {name: self.writer.converted(found, DType.I64, name)}
 
     def whole(self) -> Results:
         """Reduce the tile."""
@@ -154,7 +137,6 @@ class ExtremePlace(Reduction):
 
     def finish(self) -> Results:
         """Find the best of the lanes."""
-        dtype = self.operands[0].dtype
-        dtype = DType.F32 if dtype in HALF else DType.I32 if dtype is DType.BOOL else dtype
+        dtype = widened(self.operands[0].dtype)
         best, where = self.names
         return self._reduced(best, where, (dtype, self.writer.index_dtype))

@@ -21,33 +21,22 @@ A row that is read in blocks is then read once less (Milakov and Gimelshein, "On
 normalizer calculation for softmax", 2018).
 """
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
 from attrs import evolve, frozen
 
-from wrapperir.ir import Expr, Symbol, symbols_in
 from wrapperir.lowering.loops import (
     Apply,
     Check,
-    IndexValue,
     InnerLoop,
-    Instruction,
-    Literal,
-    Load,
     Nest,
     Reduce,
-    Scan,
     Step,
     Store,
 )
 from wrapperir.lowering.scalar_op import ReduceOp, ScalarOp
-from wrapperir.lowering.substitution import (
-    index_of,
-    instructions,
-    names_used,
-    replace_names,
-    results,
-)
+from wrapperir.lowering.substitution import needed
+from wrapperir.lowering.value_numbers import ValueNumbers
 
 
 @frozen
@@ -110,48 +99,9 @@ def _is_same(
     nest: Nest, first: InnerLoop, value: str, second: InnerLoop, other: str
 ) -> bool:
     """Say whether values of two loops are equal at each point."""
-    if [axis.extent for axis in first.axes] != [axis.extent for axis in second.axes]:
-        return False
-    written = {s.buffer for s in instructions(nest.body) if isinstance(s, Store)}
-    key = _key(value, first, written)
-    return key is not None and key == _key(other, second, written)
-
-
-def _key(value: str, loop: InnerLoop, written: set[str]) -> Hashable | None:
-    """Return what a value is computed from, by the places of the loop's axes.
-
-    ``None`` if it reads a buffer that the nest writes.
-    """
-    defined = {name: step for step in loop.body for name in results(step)}
-    places = {axis.name: Symbol(f"#{n}") for n, axis in enumerate(loop.axes)}
-    if value not in defined:
-        return value
-    step = defined[value]
-    match step:
-        case Literal():
-            return ("literal", step.dtype, repr(step.value))
-        case Apply():
-            parts = [_key(name, loop, written) for name in step.operands]
-            return None if None in parts else (step.op, step.dtype, *parts)
-        case Load() | IndexValue():
-            index = _placed(index_of(step), places)
-            names = (name for expr in index_of(step) for name in symbols_in(expr))
-            if any(name in defined for name in names):
-                return None
-            if isinstance(step, IndexValue):
-                return ("index", step.dtype, index)
-            if step.buffer in written:
-                return None
-            mask = None if step.mask is None else _key(step.mask, loop, written)
-            if mask is None and step.mask is not None:
-                return None
-            return ("load", step.buffer, step.dtype, index, mask, repr(step.other))
-        case Store() | Reduce() | Scan() | Check():
-            return None
-
-
-def _placed(index: Sequence[Expr], places: Mapping[str, Symbol]) -> tuple[Expr, ...]:
-    return tuple(replace_names(expr, places.get) for expr in index)
+    numbers = ValueNumbers(nest.body)
+    number = numbers.of(first).get(value)
+    return number is not None and number == numbers.of(second).get(other)
 
 
 def _with_pair(nest: Nest, number: int, peak: Reduce, total: _Sum) -> Nest:
@@ -168,17 +118,8 @@ def _with_pair(nest: Nest, number: int, peak: Reduce, total: _Sum) -> Nest:
     body[number] = evolve(
         first, body=tuple(pair if step is peak else step for step in first.body)
     )
-    rest = _used([step for step in second.body if step is not total.step])
+    others = [step for step in second.body if step is not total.step]
+    roots = [p for p, e in enumerate(others) if isinstance(e, Store | Check | Reduce)]
+    rest = tuple(others[place] for place in needed(others, roots))
     body[total.loop : total.loop + 1] = [evolve(second, body=rest)] if rest else []
     return evolve(nest, body=tuple(body))
-
-
-def _used(body: Sequence[Instruction]) -> tuple[Instruction, ...]:
-    """Return the instructions whose results are stored, checked or reduced."""
-    used: set[str] = set()
-    kept: list[Instruction] = []
-    for step in reversed(body):
-        if isinstance(step, Store | Check | Reduce) or used.intersection(results(step)):
-            kept.append(step)
-            used.update(names_used(step))
-    return tuple(reversed(kept))

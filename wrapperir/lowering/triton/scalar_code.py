@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from attrs import frozen
 
 from wrapperir.ir import DType
+from wrapperir.lowering.dtypes import HALVES
 from wrapperir.lowering.scalar_op import COMPARISONS, ScalarOp
-from wrapperir.lowering.triton.dtypes import BITS, HALF, SIGNED, TYPES
+from wrapperir.lowering.triton.dtypes import BITS, SIGNED, TYPES
 
 
 @frozen
@@ -91,7 +92,7 @@ def scalar_code(
         return ScalarCode(f"tl.where({condition}, {if_true}, {if_false})")
     if source is DType.BOOL:
         return _of_bools(op, operands)
-    if source in HALF and op is not ScalarOp.SIGNBIT:
+    if source in HALVES and op is not ScalarOp.SIGNBIT:
         if op is ScalarOp.TRUNCDIV:  # eager rounds the quotient first
             quotient = _half(ScalarOp.DIV, operands, source)
             return quotient and _half(ScalarOp.TRUNC, [quotient.text], source)
@@ -112,7 +113,7 @@ def cast_text(operand: str, source: DType, result: DType) -> str:
     if result is DType.BOOL:
         return f"({operand} != 0)"
     via: DType | None = None
-    if result in HALF and source is not DType.F32 and source is not DType.BOOL:
+    if result in HALVES and source is not DType.F32 and source is not DType.BOOL:
         via = DType.F32
     elif source.is_float and not result.is_float and result.itemsize < 4:
         via = DType.I32

@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 from wrapperir.ir import DType
+from wrapperir.lowering.dtypes import identity
 from wrapperir.lowering.loops import Scan
 from wrapperir.lowering.scalar_op import ReduceOp
 from wrapperir.lowering.triton.device_functions import in_parts
-from wrapperir.lowering.triton.dtypes import HALF, TYPES, limits
+from wrapperir.lowering.triton.dtypes import TYPES, widened
 from wrapperir.lowering.triton.tile import BlockDimension
 from wrapperir.lowering.triton.writer import LOOP, BlockValue, Writer
 
@@ -38,10 +39,13 @@ def write_scan(
     """
     full = frozenset({*writer.tile.parallel, dim})
     level = writer.level_of(dim)
-    scanned = [writer.broadcast(_computed(operands[0], writer), full)]
+    value = writer.converted(operands[0], widened(operands[0].dtype))
+    scanned = [writer.broadcast(value, full)]
     if step.op in (ReduceOp.ARGMIN, ReduceOp.ARGMAX):
         scanned.append(writer.broadcast(place, full))
-    starts = [_identity(step.op, scanned[0].dtype), 0]
+    start = identity(step.op, scanned[0].dtype)
+    assert start is not None
+    starts: list[float] = [start, 0]
     function = writer.call(_FUNCTIONS[step.op])
     if is_in_parts:
         function = writer.call(in_parts(function))
@@ -62,21 +66,9 @@ def write_scan(
     for name, (text, value), dtype in zip(
         step.results, made, (step.dtype, DType.I64), strict=False
     ):
-        if dtype is DType.BOOL:
-            text = f"({text} != 0)"
-        elif value.dtype is not dtype:
-            text = f"{text}.to({TYPES[dtype]})"
-        results[name] = writer.define(BlockValue(text, dtype, full, level), name)
+        made_value = BlockValue(text, value.dtype, full, level)
+        results[name] = writer.converted(made_value, dtype, name)
     return results
-
-
-def _computed(value: BlockValue, writer: Writer) -> BlockValue:
-    """Return a value in the dtype that a scan computes it in."""
-    if value.dtype not in HALF and value.dtype is not DType.BOOL:
-        return value
-    dtype = DType.F32 if value.dtype in HALF else DType.I32
-    text = f"{value.text}.to({TYPES[dtype]})"
-    return writer.define(BlockValue(text, dtype, value.dims, value.level))
 
 
 def _carry(
@@ -100,16 +92,3 @@ def _carry(
         last = f"tl.where({lanes} == {dim.block} - 1, {name}, 0)"
         total = f"tl.sum({last}, {dim.place}).to({name}.dtype)"
         writer.add(f"{carry} = {writer.expanded(total)}")
-
-
-def _identity(op: ReduceOp, dtype: DType) -> float:
-    low, high = limits(dtype)
-    match op:
-        case ReduceOp.SUM:
-            return 0
-        case ReduceOp.PROD:
-            return 1
-        case ReduceOp.MIN | ReduceOp.ARGMIN:
-            return high
-        case _:
-            return low

@@ -13,6 +13,7 @@ from attrs import evolve, field, frozen
 from wrapperir.ir import DType
 from wrapperir.lowering.triton.dtypes import TYPES, constant_text
 from wrapperir.lowering.triton.names import KernelNames
+from wrapperir.lowering.triton.scalar_code import cast_text
 from wrapperir.lowering.triton.tile import BlockDimension, Tile
 
 BODY, LOOP = 0, 1
@@ -93,6 +94,13 @@ class Writer:
         level.lines.append(f"{name} = {value.text}")
         level.known[key or value.text] = named = evolve(value, text=name)
         return named
+
+    def converted(self, value: BlockValue, dtype: DType, wanted: str = "t") -> BlockValue:
+        """Return a value in another dtype."""
+        if value.dtype is dtype:
+            return value
+        text = cast_text(value.text, value.dtype, dtype)
+        return self.define(evolve(value, text=text, dtype=dtype), wanted)
 
     def constant(self, number: float, dtype: DType) -> BlockValue:
         """Return a scalar constant."""
