@@ -30,8 +30,7 @@ class LinearAccess:
 
 def nest_ranges(nest: Nest, symbols: SizeSymbols) -> IndexRanges:
     """Return the ranges of a nest's axes."""
-    extents = {axis.name: axis.extent for axis in all_axes(nest.axes, nest.body)}
-    return IndexRanges(extents, symbol_intervals(symbols))
+    return IndexRanges.of_axes(all_axes(nest.axes, nest.body), symbol_intervals(symbols))
 
 
 def linear_terms_of(

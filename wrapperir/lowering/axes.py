@@ -187,9 +187,8 @@ class _Merging:
 
     def _is_function_of_merged(self, expr: Expr, high: Axis, low: Axis) -> bool:
         """Say whether an expression uses two axes only as ``high * extent + low``."""
-        merged = Axis(low.name, mul(high.extent, low.extent))
-        extents = {merged.name: merged.extent}
-        extents.update(self._other_extents(high, low))
+        extents = {**self._ranges.extents, low.name: mul(high.extent, low.extent)}
+        del extents[high.name]
         ranges = IndexRanges(extents, symbol_intervals(self._symbols))
         value = Symbol(low.name)
         split: dict[str, Expr] = {
@@ -202,13 +201,6 @@ class _Merging:
             Substitution(indices=split).index(expr),
             Substitution(indices=joined).index(expr),
         )
-
-    def _other_extents(self, high: Axis, low: Axis) -> dict[str, Expr]:
-        return {
-            name: extent
-            for name, extent in self._ranges.extents.items()
-            if name not in (high.name, low.name)
-        }
 
 
 def _tiled(

@@ -86,8 +86,7 @@ class FlatNest:
 
     def ranges(self, symbols: SizeSymbols) -> IndexRanges:
         """Return the ranges of the axes."""
-        extents = {axis.name: axis.extent for axis in self.axes}
-        return IndexRanges(extents, symbol_intervals(symbols))
+        return IndexRanges.of_axes(self.axes, symbol_intervals(symbols))
 
 
 def flatten(nest: Nest, prefix: str, symbols: SizeSymbols) -> FlatNest | None:
@@ -110,9 +109,7 @@ def flatten(nest: Nest, prefix: str, symbols: SizeSymbols) -> FlatNest | None:
             indices[axis.name] = indices[first.name]
     code = list(instructions(nest.body))
     values = {name: prefix + name for each in code for name in results(each)}
-    ranges = IndexRanges(
-        {axis.name: axis.extent for axis in (*parallel, *kept)}, symbol_intervals(symbols)
-    )
+    ranges = IndexRanges.of_axes((*parallel, *kept), symbol_intervals(symbols))
     rename = Substitution(values, indices, simplify=ranges.simplify)
     deep: list[bool] = []
     for step in nest.body:

@@ -14,7 +14,7 @@ The body of a nest runs only where each axis has a value, so that extents are ta
 one at least.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from wrapperir.analysis.arithmetic import (
     UNBOUNDED,
@@ -32,7 +32,9 @@ from wrapperir.ir import (
     ExprOp,
     Operation,
     Symbol,
+    add,
     evaluate,
+    mul,
     symbols_in,
 )
 from wrapperir.lowering.index_sums import (
@@ -47,6 +49,7 @@ from wrapperir.lowering.index_sums import (
     operation_sum,
     without,
 )
+from wrapperir.lowering.loops import Axis
 
 _REAL = frozenset(
     {
@@ -72,6 +75,14 @@ def _exponent(power: Operation) -> int | None:
     return exponent if isinstance(exponent, int) and 0 <= exponent <= 8 else None
 
 
+def distance(index: Sequence[Expr], strides: Sequence[Expr]) -> Expr:
+    """Return the distance of an element from the first, in elements."""
+    total: Expr = 0
+    for part, stride in zip(index, strides, strict=True):
+        total = add(total, mul(part, stride))
+    return total
+
+
 class IndexRanges:
     """Ranges of the names in index expressions, and what follows from them.
 
@@ -95,6 +106,13 @@ class IndexRanges:
             self._take_positive(extent)
         for axis, extent in extents.items():
             self._extents[axis] = self.sum_of(extent)
+
+    @classmethod
+    def of_axes(
+        cls, axes: Iterable[Axis], symbols: Mapping[str, Interval] | None = None
+    ) -> "IndexRanges":
+        """Return the ranges of axes."""
+        return cls({axis.name: axis.extent for axis in axes}, symbols)
 
     def _take_positive(self, extent: Expr) -> None:
         if isinstance(extent, Symbol):

@@ -5,7 +5,7 @@ elements, from the buffer's address.  So kernels that differ only in names, in h
 is split into dimensions, or in messages, are equal and are defined once.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from attrs import evolve, frozen
@@ -20,11 +20,10 @@ from wrapperir.ir import (
     ScalarParameter,
     Symbol,
     TensorType,
-    mul,
     storage_extent,
     symbols_in,
 )
-from wrapperir.lowering.indexing import IndexRanges, is_whole
+from wrapperir.lowering.indexing import IndexRanges, distance, is_whole
 from wrapperir.lowering.loops import (
     Axis,
     Check,
@@ -32,7 +31,6 @@ from wrapperir.lowering.loops import (
     Instruction,
     Load,
     Nest,
-    Step,
     Store,
     StoreMode,
 )
@@ -41,6 +39,7 @@ from wrapperir.lowering.substitution import (
     Substitution,
     all_axes,
     instructions,
+    map_steps,
     names_used,
     results,
 )
@@ -89,32 +88,16 @@ def linear_accesses(
     nest: Nest, buffers: Mapping[str, TensorType], symbols: SizeSymbols
 ) -> Nest:
     """Return a nest with one index expression for each access: the element's distance."""
-    axes = {axis.name: axis.extent for axis in all_axes(nest.axes, nest.body)}
-    ranges = IndexRanges(axes, symbol_intervals(symbols))
+    axes = all_axes(nest.axes, nest.body)
+    ranges = IndexRanges.of_axes(axes, symbol_intervals(symbols))
 
     def linear(instruction: Instruction) -> Instruction:
         if not isinstance(instruction, Load | Store):
             return instruction
-        offset: Expr = 0
-        stride = buffers[instruction.buffer].stride
-        for part, step in zip(instruction.index, stride, strict=True):
-            offset = offset + mul(part, step)
+        offset = distance(instruction.index, buffers[instruction.buffer].stride)
         return evolve(instruction, index=(ranges.simplify(offset),))
 
-    return evolve(nest, body=_mapped(nest.body, linear))
-
-
-def _mapped(
-    steps: Iterable[Step], change: Callable[[Instruction], Instruction]
-) -> tuple[Step, ...]:
-    found: list[Step] = []
-    for step in steps:
-        if isinstance(step, InnerLoop):
-            body = tuple(change(each) for each in step.body)
-            found.append(InnerLoop(axes=step.axes, body=body))
-        else:
-            found.append(change(step))
-    return tuple(found)
+    return evolve(nest, body=map_steps(nest.body, linear))
 
 
 def flat_type(type: TensorType) -> TensorType:
@@ -143,32 +126,24 @@ def kernel_of(
     for access in (Access.READ, Access.READ_WRITE, Access.WRITE):
         found = [name for name, how in accesses.items() if how is access]
         names.update({name: f"{prefix[access]}{n}" for n, name in enumerate(found)})
-    local = {*values, *axes}
-    used = dict.fromkeys(
-        name
-        for exprs in (
-            (name for each in code for name in names_used(each)),
-            (
-                name
-                for axis in all_axes(nest.axes, nest.body)
-                for name in symbols_in(axis.extent)
-            ),
-        )
-        for name in exprs
-        if name not in local
-    )
+    extents = [axis.extent for axis in all_axes(nest.axes, nest.body)]
+    mentioned = [name for each in code for name in names_used(each)]
+    mentioned += [name for extent in extents for name in symbols_in(extent)]
+    used = dict.fromkeys(n for n in mentioned if n not in values and n not in axes)
     sizes = {name: f"n{n}" for n, name in enumerate(used)}
     renamed: dict[str, Expr] = {
         name: Symbol(new) for name, new in {**axes, **sizes}.items()
     }
     rename = Substitution(values, renamed, names)
-    body: list[Step] = []
-    for step in nest.body:
-        if isinstance(step, InnerLoop):
-            inner = tuple(_without_message(rename.instruction(each)) for each in step.body)
-            body.append(InnerLoop(axes=_renamed_axes(step.axes, axes, rename), body=inner))
-        else:
-            body.append(_without_message(rename.instruction(step)))
+    renamed_steps = map_steps(
+        nest.body, lambda each: _without_message(rename.instruction(each))
+    )
+    body = tuple(
+        evolve(step, axes=_renamed_axes(step.axes, axes, rename))
+        if isinstance(step, InnerLoop)
+        else step
+        for step in renamed_steps
+    )
     messages = tuple(each.message for each in code if isinstance(each, Check))
     device = buffers[next(iter(names))].device if names else CPU
     kernel = LoopKernel(
@@ -186,7 +161,7 @@ def kernel_of(
             for name, new in sizes.items()
         ),
         fault=_fault_buffer() if messages and device.kind == "cpu" else None,
-        nest=Nest(name="", axes=_renamed_axes(nest.axes, axes, rename), body=tuple(body)),
+        nest=Nest(name="", axes=_renamed_axes(nest.axes, axes, rename), body=body),
         tiling=evolve(
             tiling,
             blocks=tuple(tuple(axes[axis] for axis in block) for block in tiling.blocks),

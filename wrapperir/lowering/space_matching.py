@@ -96,7 +96,7 @@ class _Matching:
             *self.first.leaves(self.first.axes),
             *self.second.leaves(self.second.axes),
         )
-        return IndexRanges({axis.name: axis.extent for axis in leaves}, self.intervals)
+        return IndexRanges.of_axes(leaves, self.intervals)
 
     def _current(self, side: _Side, index: tuple[Expr, ...]) -> tuple[Expr, ...]:
         if self._made_at != (self.first.splits, self.second.splits):
@@ -299,13 +299,12 @@ def _common_space(
         if a not in (b, b | q):
             return "the first runs over other axes than the second or its result"
         parallel, inner = other_parallel, other_inner
-    axes = {axis.name: axis.extent for axis in (*parallel, *inner)}
     return CommonSpace(
         parallel=parallel,
         inner=inner,
         first=one.indices({}),
         second=two.indices(names),
-        ranges=IndexRanges(axes, matching.intervals),
+        ranges=IndexRanges.of_axes((*parallel, *inner), matching.intervals),
     )
 
 

@@ -36,6 +36,18 @@ def all_axes(axes: Iterable[Axis], steps: Iterable[Step]) -> Iterator[Axis]:
             yield from step.axes
 
 
+def map_steps(
+    steps: Iterable[Step], change: Callable[[Instruction], Instruction]
+) -> tuple[Step, ...]:
+    """Return steps with each instruction changed, those of inner loops included."""
+    return tuple(
+        InnerLoop(axes=step.axes, body=tuple(map(change, step.body)))
+        if isinstance(step, InnerLoop)
+        else change(step)
+        for step in steps
+    )
+
+
 def results(instruction: Instruction) -> tuple[str, ...]:
     """Return the names of the values that an instruction defines."""
     match instruction:
@@ -149,14 +161,7 @@ class Substitution:
 
     def steps(self, steps: Iterable[Step]) -> tuple[Step, ...]:
         """Return steps with their names replaced; axes keep their names."""
-        return tuple(
-            InnerLoop(
-                axes=step.axes, body=tuple(self.instruction(each) for each in step.body)
-            )
-            if isinstance(step, InnerLoop)
-            else self.instruction(step)
-            for step in steps
-        )
+        return map_steps(steps, self.instruction)
 
     def instruction(self, old: Instruction) -> Instruction:
         """Return an instruction with its names replaced."""

@@ -37,10 +37,9 @@ from wrapperir.ir import (
     TensorType,
     add,
     contiguous_stride,
-    mul,
     symbols_in,
 )
-from wrapperir.lowering.indexing import IndexRanges
+from wrapperir.lowering.indexing import IndexRanges, distance
 from wrapperir.lowering.kernel import SizeSymbols, symbol_intervals
 from wrapperir.lowering.loops import BufferView, ExternCall, Item, Nest, Store
 from wrapperir.lowering.substitution import instructions
@@ -209,9 +208,7 @@ class LoopScope:
             return BufferView(buffer=tensor.buffer, type=evolve(type, dtype=tensor.dtype))
         names = [dimension(number).name for number in range(len(tensor.size))]
         ranges = self.ranges(tensor.size)
-        place: Expr = type.offset
-        for part, step in zip(tensor.index, type.stride, strict=True):
-            place = add(place, mul(part, step))
+        place = add(type.offset, distance(tensor.index, type.stride))
         terms = ranges.linear_terms(ranges.simplify(place), names)
         if not set(names).isdisjoint(symbols_in(terms.rest)):
             return None

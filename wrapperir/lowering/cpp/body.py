@@ -4,12 +4,13 @@ import math
 from collections.abc import Mapping
 from typing import assert_never
 
-from wrapperir.ir import DType, Expr, TensorType, add, mul
+from wrapperir.ir import DType, Expr, TensorType
 from wrapperir.lowering.cpp.elements import STORED, format_literal, scalar_type
 from wrapperir.lowering.cpp.indices import IndexFormatter
 from wrapperir.lowering.cpp.lines import SourceLines
 from wrapperir.lowering.cpp.operators import format_apply
 from wrapperir.lowering.cpp.rows import KeptRows
+from wrapperir.lowering.indexing import distance
 from wrapperir.lowering.loops import (
     Apply,
     Axis,
@@ -154,9 +155,7 @@ class InstructionWriter:
         self.define(step.result, step.dtype, f"{scalar_type(step.dtype)}({text})")
 
     def _element(self, buffer: str, index: tuple[Expr, ...]) -> str:
-        offset: Expr = 0
-        for part, stride in zip(index, self._types[buffer].stride, strict=True):
-            offset = add(offset, mul(part, stride))
+        offset = distance(index, self._types[buffer].stride)
         return f"{self._pointers[buffer]}[{self.indices.format(offset)}]"
 
     def place(self, step: Load) -> str:

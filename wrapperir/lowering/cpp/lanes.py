@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 
 from attrs import field, frozen
 
-from wrapperir.ir import Expr, TensorType, add, mul, symbols_in
-from wrapperir.lowering.indexing import IndexRanges
+from wrapperir.ir import Expr, TensorType, symbols_in
+from wrapperir.lowering.indexing import IndexRanges, distance
 from wrapperir.lowering.loops import (
     Apply,
     Axis,
@@ -27,7 +27,7 @@ from wrapperir.lowering.loops import (
     Store,
     StoreMode,
 )
-from wrapperir.lowering.substitution import instructions, names_used, results
+from wrapperir.lowering.substitution import all_axes, instructions, names_used, results
 
 _FEWEST = 8
 """Points from which lanes of an axis pay."""
@@ -74,9 +74,7 @@ class LaneAnalysis:
         """Take a nest over buffers of these types."""
         self._nest = nest
         self._types = types
-        loops = [step for step in nest.body if isinstance(step, InnerLoop)]
-        axes = [*nest.axes, *(axis for loop in loops for axis in loop.axes)]
-        self._ranges = IndexRanges({axis.name: axis.extent for axis in axes})
+        self._ranges = IndexRanges.of_axes(all_axes(nest.axes, nest.body))
 
     def choose(self) -> Lanes:
         """Return the lanes with the most contiguous accesses."""
@@ -161,10 +159,7 @@ class LaneAnalysis:
     ) -> Expr | None:
         """Return an access's stride along an axis; ``None`` where it has none."""
         assert isinstance(access, Load | Store)
-        offset: Expr = 0
-        strides = self._types[access.buffer].stride
-        for part, stride in zip(access.index, strides, strict=True):
-            offset = add(offset, mul(part, stride))
+        offset = distance(access.index, self._types[access.buffer].stride)
         terms = self._ranges.linear_terms(offset, (axis,))
         if not {axis, *varying}.isdisjoint(symbols_in(terms.rest)):
             return None

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from attrs import define, field
 
-from wrapperir.ir import DType, Expr, Symbol
+from wrapperir.ir import DType, Symbol
 from wrapperir.lowering.indexing import IndexRanges
 from wrapperir.lowering.loops import (
     Apply,
@@ -21,6 +21,7 @@ from wrapperir.lowering.loops import (
 )
 from wrapperir.lowering.renderer import LoopKernel
 from wrapperir.lowering.scalar_op import ReduceOp
+from wrapperir.lowering.substitution import all_axes
 from wrapperir.lowering.triton.dtypes import TYPES
 from wrapperir.lowering.triton.folds import ExtremePlace, Fold
 from wrapperir.lowering.triton.index_code import IndexWriter
@@ -200,9 +201,5 @@ class KernelBody:
 
 def index_ranges(kernel: LoopKernel) -> IndexRanges:
     """Return the ranges of a kernel's axes and of its sizes."""
-    extents: dict[str, Expr] = {axis.name: axis.extent for axis in kernel.nest.axes}
-    for step in kernel.nest.body:
-        if isinstance(step, InnerLoop):
-            extents.update((axis.name, axis.extent) for axis in step.axes)
     sizes = {symbol.name: (0, float("inf")) for symbol in kernel.symbols}
-    return IndexRanges(extents, sizes)
+    return IndexRanges.of_axes(all_axes(kernel.nest.axes, kernel.nest.body), sizes)

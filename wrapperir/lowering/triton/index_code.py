@@ -10,12 +10,11 @@ from wrapperir.ir import (
     ExprOp,
     Operation,
     Symbol,
-    add,
     mul,
     product,
     symbols_in,
 )
-from wrapperir.lowering.indexing import IndexRanges
+from wrapperir.lowering.indexing import IndexRanges, distance
 from wrapperir.lowering.loops import Axis
 from wrapperir.lowering.triton.tile import BlockDimension
 from wrapperir.lowering.triton.writer import BODY, BlockValue, Writer
@@ -89,10 +88,7 @@ class IndexWriter:
 
     def offset(self, index: Sequence[Expr], stride: Sequence[Expr]) -> BlockValue:
         """Return the offset of an access, in elements, as text to be put in parentheses."""
-        total: Expr = 0
-        for expr, step in zip(index, stride, strict=True):
-            total = add(total, mul(expr, step))
-        terms = self._ranges.linear_terms(total, self._axes)
+        terms = self._ranges.linear_terms(distance(index, stride), self._axes)
         parts = self._axis_terms(terms.coefficients)
         rest = terms.rest
         is_sum = isinstance(rest, Operation) and rest.op is ExprOp.ADD

@@ -12,7 +12,7 @@ from math import prod
 from attrs import frozen
 
 from wrapperir.ir import Expr, KernelConfig
-from wrapperir.lowering.indexing import IndexRanges
+from wrapperir.lowering.indexing import IndexRanges, distance
 from wrapperir.lowering.loops import InnerLoop, Load, Reduce, Scan, Store
 from wrapperir.lowering.renderer import LoopKernel
 from wrapperir.lowering.triton.tile import BlockDimension, Tile, held_block
@@ -288,9 +288,7 @@ def _contiguous(kernel: LoopKernel, ranges: IndexRanges) -> Contiguous:
         for step in loop.body:
             if not isinstance(step, Load | Store):
                 continue
-            total: Expr = 0
-            for expr, stride in zip(step.index, strides[step.buffer], strict=True):
-                total = total + expr * stride
+            total = distance(step.index, strides[step.buffer])
             scales = ranges.linear_terms(total, names).coefficients
             counts = large if last in scales and not inner.isdisjoint(scales) else small
             counts[0] += any(scales.get(name) == 1 for name in inner)
