@@ -6,7 +6,6 @@ from typing import Any
 import torch
 
 from wrapperir.frontend.lowering.elementwise import number_operand
-from wrapperir.frontend.lowering.nest_builder import NestBuilder
 from wrapperir.frontend.lowering.rules import NotLoweredError, rule
 from wrapperir.frontend.lowering.scope import LoopScope
 from wrapperir.frontend.lowering.values import IndexedTensor, NodeValue
@@ -19,11 +18,10 @@ prims: Any = torch.ops.prims
 
 def fill(scope: LoopScope, node: torch.fx.Node, number: Expr) -> IndexedTensor:
     """Append a nest that gives each element of the node's result a number."""
-    result = scope.allocate(node.name, node.meta["val"])
-    builder = NestBuilder(result.size)
-    builder.store(result, builder.point, number_operand(builder, number, result.dtype))
-    scope.add_nest(builder, node.name)
-    return result
+    result, builder = scope.elements_of(node)
+    return scope.add_elements(
+        node, result, builder, number_operand(builder, number, result.dtype)
+    )
 
 
 @rule(aten.full.default, aten.full_like.default)
@@ -62,8 +60,7 @@ def _progression(
     scope: LoopScope, node: torch.fx.Node, start: Expr, step: Expr
 ) -> IndexedTensor:
     """Append a nest of ``start + i * step``."""
-    result = scope.allocate(node.name, node.meta["val"])
-    builder = NestBuilder(result.size)
+    result, builder = scope.elements_of(node)
     (position,) = builder.point
     if isinstance(start, float) or isinstance(step, float):
         dtype = result.dtype if result.dtype.itemsize >= 4 else DType.F32
@@ -72,6 +69,4 @@ def _progression(
         value = builder.apply(Op.ADD, number_operand(builder, start, dtype), scaled)
     else:
         value = builder.index_value(add(start, mul(position, step)), result.dtype)
-    builder.store(result, builder.point, value)
-    scope.add_nest(builder, node.name)
-    return result
+    return scope.add_elements(node, result, builder, value)

@@ -60,9 +60,7 @@ def build_elements(
         read_operand(scope, builder, operand, dtype)
         for operand, dtype in zip(operands, dtypes, strict=True)
     ]
-    builder.store(result, builder.point, compute(builder, values))
-    scope.add_nest(builder, node.name)
-    return result
+    return scope.add_elements(node, result, builder, compute(builder, values))
 
 
 def read_operand(scope: LoopScope, builder: NestBuilder, operand: Any, dtype: DType) -> str:

@@ -51,8 +51,7 @@ def _gather(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     if 0 in index.size:
         return fill(scope, node, 0)
     extent = extent_of(source, dim)
-    result = scope.allocate(node.name, node.meta["val"])
-    builder = NestBuilder(result.size)
+    result, builder = scope.elements_of(node)
     at = position(
         builder,
         builder.load(index, builder.point),
@@ -61,17 +60,14 @@ def _gather(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
         message=out_of_bounds(dim, extent),
     )
     value = builder.load(source, replaced(source, builder.point, dim, at))
-    builder.store(result, builder.point, value)
-    scope.add_nest(builder, node.name)
-    return result
+    return scope.add_elements(node, result, builder, value)
 
 
 @rule(aten.index_select.default)
 def _index_select(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     source, index = scope.tensor(node.args[0]), scope.tensor(node.args[2])
     dim = normal(int(node.args[1]), len(source.size))  # type: ignore[arg-type]
-    result = scope.allocate(node.name, node.meta["val"])
-    builder = NestBuilder(result.size)
+    result, builder = scope.elements_of(node)
     along = builder.point[dim : dim + 1]
     at = position(
         builder,
@@ -81,16 +77,13 @@ def _index_select(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
         message=OUT_OF_RANGE,
     )
     value = builder.load(source, replaced(source, builder.point, dim, at))
-    builder.store(result, builder.point, value)
-    scope.add_nest(builder, node.name)
-    return result
+    return scope.add_elements(node, result, builder, value)
 
 
 @rule(aten.embedding.default)
 def _embedding(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     weight, index = scope.tensor(node.args[0]), scope.tensor(node.args[1])
-    result = scope.allocate(node.name, node.meta["val"])
-    builder = NestBuilder(result.size)
+    result, builder = scope.elements_of(node)
     row = position(
         builder,
         builder.load(index, builder.point[:-1]),
@@ -99,9 +92,7 @@ def _embedding(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
         message=OUT_OF_RANGE,
     )
     value = builder.load(weight, (row, builder.point[-1]))
-    builder.store(result, builder.point, value)
-    scope.add_nest(builder, node.name)
-    return result
+    return scope.add_elements(node, result, builder, value)
 
 
 @rule(aten.index.Tensor, aten._unsafe_index.Tensor)
@@ -114,9 +105,7 @@ def _index(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
         raise NotLoweredError("a size that the indices do not have")
     builder = NestBuilder(result.size)
     value = builder.load(chosen.source, chosen.point(builder, checks=checks))
-    builder.store(result, builder.point, value)
-    scope.add_nest(builder, node.name)
-    return result
+    return scope.add_elements(node, result, builder, value)
 
 
 @rule(aten.take.default)
@@ -126,8 +115,7 @@ def _take(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
         return fill(scope, node, 0)
     count = product(source.size)
     flat = reshaped(scope, source, (count,))
-    result = scope.allocate(node.name, node.meta["val"])
-    builder = NestBuilder(result.size)
+    result, builder = scope.elements_of(node)
     at = position(
         builder,
         builder.load(index, builder.point),
@@ -135,6 +123,4 @@ def _take(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
         wraps=True,
         message="out of range: tried to access an index",
     )
-    builder.store(result, builder.point, builder.load(flat, (at,)))
-    scope.add_nest(builder, node.name)
-    return result
+    return scope.add_elements(node, result, builder, builder.load(flat, (at,)))

@@ -71,8 +71,7 @@ def _selected(
     scope: LoopScope, node: torch.fx.Node, tensors: Sequence[IndexedTensor], dim: int
 ) -> IndexedTensor:
     """Append a nest over the result, which reads each element from its tensor."""
-    result = scope.allocate(node.name, node.meta["val"])
-    builder = NestBuilder(result.size)
+    result, builder = scope.elements_of(node)
     at = builder.point[dim]
     starts: list[Expr] = [0]
     for tensor in tensors:
@@ -91,9 +90,7 @@ def _selected(
         chosen = within(builder, at, 0, starts[place + 1])
         assert chosen is not None
         value = builder.apply(Op.WHERE, chosen, own, value)
-    builder.store(result, builder.point, value)
-    scope.add_nest(builder, node.name)
-    return result
+    return scope.add_elements(node, result, builder, value)
 
 
 def moved(
@@ -154,8 +151,7 @@ def _constant_pad(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     value = number if source.dtype.is_float else int(number)
     if 0 in source.size:
         return fill(scope, node, value)
-    result = scope.allocate(node.name, node.meta["val"])
-    builder = NestBuilder(result.size)
+    result, builder = scope.elements_of(node)
     point = [*builder.point]
     masks: list[str | None] = []
     for place, before in enumerate(amounts[::2]):
@@ -171,9 +167,7 @@ def _constant_pad(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
         loaded = builder.load(source, point)
     else:
         loaded = builder.load(source, point, mask=mask, other=value)
-    builder.store(result, builder.point, loaded)
-    scope.add_nest(builder, node.name)
-    return result
+    return scope.add_elements(node, result, builder, loaded)
 
 
 def _is_negative(number: Expr) -> bool:

@@ -69,9 +69,9 @@ def _masked_scatter(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     place = _place(builder, rank, count, is_chosen, _TOO_FEW)
     new = builder.load(flat, (place,), mask=is_chosen)
     kept = builder.load(old, broadcast_point(old, result.size, builder.point))
-    builder.store(result, builder.point, builder.apply(Op.WHERE, is_chosen, new, kept))
-    scope.add_nest(builder, node.name)
-    return result
+    return scope.add_elements(
+        node, result, builder, builder.apply(Op.WHERE, is_chosen, new, kept)
+    )
 
 
 def put_where(
@@ -102,8 +102,7 @@ def put_where(
     else:
         ranks = _ranks(scope, node, mask)
         _check_count(scope, node, ranks, values.size[along])
-    result = scope.allocate(node.name, node.meta["val"])
-    builder = NestBuilder(result.size)
+    result, builder = scope.elements_of(node)
     own = builder.point[place:end]
     is_chosen = builder.load(mask, own)
     at: Expr = 0
@@ -116,9 +115,9 @@ def put_where(
     new = builder.load(values, where, mask=None if ranks is None else is_chosen)
     if adds:
         new = _add_rounded(builder, old, new)
-    builder.store(result, builder.point, builder.apply(Op.WHERE, is_chosen, new, old))
-    scope.add_nest(builder, node.name)
-    return result
+    return scope.add_elements(
+        node, result, builder, builder.apply(Op.WHERE, is_chosen, new, old)
+    )
 
 
 def _check_count(

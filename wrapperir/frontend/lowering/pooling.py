@@ -143,8 +143,7 @@ def _gradient(
     reads nothing where its last argument is false.
     """
     gradient = scope.tensor(node.args[0])
-    result = scope.allocate(node.name, node.meta["val"])
-    builder = NestBuilder(result.size)
+    result, builder = scope.elements_of(node)
     outer = len(result.size) - rank
     windows = make(arguments(node), result.size[outer:], gradient.size[outer:])
     at = builder.point[outer:]
@@ -157,9 +156,7 @@ def _gradient(
             point.append(chosen)
         value = part(builder, windows, point, both(builder, *masks))
         (total,) = builder.reduce(ReduceOp.SUM, value)
-    builder.store(result, builder.point, total)
-    scope.add_nest(builder, node.name)
-    return result
+    return scope.add_elements(node, result, builder, total)
 
 
 def _max_pool_backward(rank: int, make: MakeWindows) -> Rule:
@@ -216,8 +213,7 @@ def _average_pool(rank: int, make: MakeWindows) -> Rule:
     def lower(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
         source = scope.tensor(node.args[0])
         given = arguments(node)
-        result = scope.allocate(node.name, node.meta["val"])
-        builder = NestBuilder(result.size)
+        result, builder = scope.elements_of(node)
         outer = len(result.size) - rank
         windows = make(given, source.size[outer:], result.size[outer:])
         with builder.inner([window.length for window in windows]) as offsets:
@@ -226,9 +222,7 @@ def _average_pool(rank: int, make: MakeWindows) -> Rule:
                 ReduceOp.SUM, builder.cast(value, accumulated(source.dtype))
             )
         mean = _divided(builder, total, given, windows, builder.point[outer:])
-        builder.store(result, builder.point, mean)
-        scope.add_nest(builder, node.name)
-        return result
+        return scope.add_elements(node, result, builder, mean)
 
     return lower
 

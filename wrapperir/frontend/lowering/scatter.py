@@ -213,16 +213,13 @@ def _divided(
         return point, number_operand(builder, 1, count.dtype)
 
     write_updates(scope, node, count, size, one, StoreMode.ADD)
-    result = scope.allocate(node.name, node.meta["val"])
-    builder = NestBuilder(result.size)
+    result, builder = scope.elements_of(node)
     sums, counts = builder.load(total, builder.point), builder.load(count, builder.point)
     divisor = builder.apply(Op.MAXIMUM, counts, number_operand(builder, 1, count.dtype))
     op = Op.DIV if total.dtype.is_float else Op.FLOORDIV
     if total.dtype in HALVES:
         sums, divisor = (builder.cast(each, DType.F32) for each in (sums, divisor))
-    builder.store(result, builder.point, builder.apply(op, sums, divisor))
-    scope.add_nest(builder, node.name)
-    return result
+    return scope.add_elements(node, result, builder, builder.apply(op, sums, divisor))
 
 
 @rule(aten.index_put.default, aten._unsafe_index_put.default)

@@ -176,6 +176,19 @@ class LoopScope:
         """Append the nest of a builder, with the provenance of the node at hand."""
         self.items.append(builder.finish(self.new_name(f"{name}_loop"), *self.provenance()))
 
+    def elements_of(self, node: torch.fx.Node) -> tuple[IndexedTensor, NestBuilder]:
+        """Return the result of a node, allocated, and the builder of a nest over it."""
+        result = self.allocate(node.name, node.meta["val"])
+        return result, NestBuilder(result.size)
+
+    def add_elements(
+        self, node: torch.fx.Node, result: IndexedTensor, builder: NestBuilder, value: str
+    ) -> IndexedTensor:
+        """Append a nest that stores a value to each element of a result; return that."""
+        builder.store(result, builder.point, value)
+        self.add_nest(builder, node.name)
+        return result
+
     def provenance(self) -> tuple[Provenance, ...]:
         """Return that of the node at hand, of the graph that was given."""
         return tuple(node_provenance(node) for node in self._origin[:1])

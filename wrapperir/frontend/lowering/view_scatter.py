@@ -33,8 +33,7 @@ def _slice_scatter(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
         point[dim] = add(start, mul(point[dim], step))
         scope.copy(update, source.viewed(update.size, point), node.name)
         return source
-    result = scope.allocate(node.name, node.meta["val"])
-    builder = NestBuilder(result.size)
+    result, builder = scope.elements_of(node)
     at = sub(builder.point[dim], start)
     point = [*builder.point]
     point[dim] = floordiv(at, step)
@@ -61,9 +60,7 @@ def _chosen(
     if mask is not None:
         old = builder.load(scope.tensor(node.args[0]), builder.point)
         value = builder.apply(Op.WHERE, mask, builder.cast(value, result.dtype), old)
-    builder.store(result, builder.point, value)
-    scope.add_nest(builder, node.name)
-    return result
+    return scope.add_elements(node, result, builder, value)
 
 
 @rule(aten.select_scatter.default)
@@ -80,8 +77,7 @@ def _select_scatter(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
         point: list[Expr] = [*rest[:dim], at, *rest[dim:]]
         scope.copy(update, source.viewed(update.size, point), node.name)
         return source
-    result = scope.allocate(node.name, node.meta["val"])
-    builder = NestBuilder(result.size)
+    result, builder = scope.elements_of(node)
     mask = builder.apply(
         Op.EQ,
         builder.index_value(builder.point[dim], DType.I64),
