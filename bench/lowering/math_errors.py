@@ -13,7 +13,8 @@ from attrs import frozen
 
 from wrapperir.kernels import CppBuildError, build_libraries
 from wrapperir.lowering.cpp.renderer import HEAD, TAIL
-from wrapperir.lowering.cpp.snippets import POLYNOMIALS, needed_snippets
+from wrapperir.lowering.cpp.snippets import POLYNOMIALS, SNIPPETS
+from wrapperir.lowering.source_parts import needed_parts
 
 _CHECK = """
 extern "C" void check_{name}(u32 step, f64* worst, f32* at, i64* wrong) {{
@@ -60,7 +61,7 @@ class MathError:
 def measure(step: int) -> list[MathError]:
     """Return the errors of all functions, for every ``step``th bit pattern."""
     checks = "\n".join(_CHECK.format(name=name) for name in POLYNOMIALS)
-    head = "\n".join(needed_snippets(checks))
+    head = "\n".join(needed_parts(checks, SNIPPETS))
     (library,) = build_libraries([f"{HEAD}\n{head}\n{checks}\n{TAIL}"])
     if isinstance(library, CppBuildError):
         raise library

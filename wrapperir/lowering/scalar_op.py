@@ -4,7 +4,7 @@ Operands have one dtype and the result has it too, except where :func:`result_dt
 otherwise: promotion is explicit, as casts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 from wrapperir.ir import DType
@@ -98,6 +98,22 @@ COMPARISONS = frozenset(
     {ScalarOp.EQ, ScalarOp.NE, ScalarOp.LT, ScalarOp.LE, ScalarOp.GT, ScalarOp.GE}
 )
 """Operators that compare two operands of one dtype, and return a bool."""
+
+INFIX: Mapping[ScalarOp, str] = {
+    **{ScalarOp.ADD: "+", ScalarOp.SUB: "-", ScalarOp.MUL: "*"},
+    **{ScalarOp.EQ: "==", ScalarOp.NE: "!=", ScalarOp.LT: "<"},
+    **{ScalarOp.LE: "<=", ScalarOp.GT: ">", ScalarOp.GE: ">="},
+    **{ScalarOp.AND: "&", ScalarOp.OR: "|", ScalarOp.XOR: "^"},
+}
+"""The signs that operators have in C++ and in Python."""
+
+ON_BOOLS: Mapping[ScalarOp, ScalarOp] = {
+    **{ScalarOp.ADD: ScalarOp.OR, ScalarOp.MUL: ScalarOp.AND, ScalarOp.SUB: ScalarOp.XOR},
+    **{ScalarOp.MINIMUM: ScalarOp.AND, ScalarOp.FMIN: ScalarOp.AND},
+    **{ScalarOp.MAXIMUM: ScalarOp.OR, ScalarOp.FMAX: ScalarOp.OR},
+    ScalarOp.BITNOT: ScalarOp.NOT,
+}
+"""Operators on bools by those that are the same on one bit."""
 
 TESTS = frozenset({ScalarOp.ISNAN, ScalarOp.ISINF, ScalarOp.SIGNBIT, ScalarOp.NOT})
 """Operators of one operand that return a bool; ``NOT`` takes a bool."""

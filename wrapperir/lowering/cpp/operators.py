@@ -5,32 +5,8 @@ from collections.abc import Mapping, Sequence
 from wrapperir.ir import DType
 from wrapperir.lowering.cpp.elements import scalar_type
 from wrapperir.lowering.dtypes import HALVES
-from wrapperir.lowering.scalar_op import ScalarOp
+from wrapperir.lowering.scalar_op import INFIX, ON_BOOLS, ScalarOp
 
-_INFIX: Mapping[ScalarOp, str] = {
-    ScalarOp.ADD: "+",
-    ScalarOp.SUB: "-",
-    ScalarOp.MUL: "*",
-    ScalarOp.EQ: "==",
-    ScalarOp.NE: "!=",
-    ScalarOp.LT: "<",
-    ScalarOp.LE: "<=",
-    ScalarOp.GT: ">",
-    ScalarOp.GE: ">=",
-    ScalarOp.AND: "&",
-    ScalarOp.OR: "|",
-    ScalarOp.XOR: "^",
-}
-_OF_BOOLS: Mapping[ScalarOp, str] = {
-    **_INFIX,
-    ScalarOp.ADD: "|",
-    ScalarOp.SUB: "^",
-    ScalarOp.MUL: "&",
-    ScalarOp.MINIMUM: "&",
-    ScalarOp.MAXIMUM: "|",
-    ScalarOp.FMIN: "&",
-    ScalarOp.FMAX: "|",
-}
 _FUNCTIONS: Mapping[ScalarOp, str] = {
     ScalarOp.ABS: "absolute",
     ScalarOp.SHL: "shift_left",
@@ -65,10 +41,10 @@ def format_apply(
         if result is DType.BOOL:
             return inner
         return format_cast(inner, DType.F32, result)
-    if first is DType.BOOL and op in _OF_BOOLS:
-        return f"{operands[0]} {_OF_BOOLS[op]} {operands[1]}"
-    if op in _INFIX:
-        return f"{operands[0]} {_INFIX[op]} {operands[1]}"
+    if first is DType.BOOL:
+        op = ON_BOOLS.get(op, op)
+    if op in INFIX:
+        return f"{operands[0]} {INFIX[op]} {operands[1]}"
     return _format_function(op, first, operands)
 
 
@@ -79,7 +55,7 @@ def _format_function(op: ScalarOp, dtype: DType, operands: Sequence[str]) -> str
         case ScalarOp.NOT:
             return f"!{operands[0]}"
         case ScalarOp.BITNOT:
-            return f"{'!' if dtype is DType.BOOL else '~'}{operands[0]}"
+            return f"~{operands[0]}"
         case ScalarOp.DIV:
             if dtype.is_float:
                 return f"{operands[0]} / {operands[1]}"

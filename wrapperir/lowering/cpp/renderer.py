@@ -13,7 +13,7 @@ from wrapperir.lowering.cpp.body import InstructionWriter
 from wrapperir.lowering.cpp.elements import STORED
 from wrapperir.lowering.cpp.lanes import LaneAnalysis
 from wrapperir.lowering.cpp.nests import write_nest
-from wrapperir.lowering.cpp.snippets import needed_snippets
+from wrapperir.lowering.cpp.snippets import SNIPPETS
 from wrapperir.lowering.loops import (
     Apply,
     Check,
@@ -27,6 +27,7 @@ from wrapperir.lowering.loops import (
     Store,
 )
 from wrapperir.lowering.renderer import KernelBuffer, LoopKernel, Renderer
+from wrapperir.lowering.source_parts import needed_parts
 from wrapperir.lowering.substitution import instructions
 
 # Numbers wrap, zeros keep their sign, and functions set no errno.  Loops that the compiler
@@ -75,7 +76,14 @@ class CppRenderer(Renderer):
             write_nest(writer, kernel.nest, LaneAnalysis(kernel.nest, types).choose())
         text = "\n".join(writer.source.lines)
         source = "\n".join(
-            (HEAD, *needed_snippets(text), text, TAIL, _USING.format(kernel.name), "")
+            (
+                HEAD,
+                *needed_parts(text, SNIPPETS),
+                text,
+                TAIL,
+                _USING.format(kernel.name),
+                "",
+            )
         )
         return KernelDefinitionLine(
             name=kernel.name,

@@ -1,13 +1,12 @@
 """C++ source of what kernels call; each kernel gets the parts that it names."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from wrapperir.lowering.cpp.libm_snippets import LIBM
 
 _PART = re.compile(r"^//: (\w+)\n(?:// .*\n)*", re.MULTILINE)
-_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 def _parts(file: str) -> dict[str, str]:
@@ -38,15 +37,3 @@ POLYNOMIALS = tuple(name for name, text in _MATH.items() if f"libm::{name}(" in 
 
 SNIPPETS: Mapping[str, str] = {**_TYPES, **LIBM, **_MATH, **_parts("functions.h")}
 """Source by the name that kernels use it by; what a part uses is before it."""
-
-
-def needed_snippets(text: str) -> Iterable[str]:
-    """Return the parts that a text names, and those that they name, in order."""
-    needed: set[str] = set()
-    texts = [text]
-    while texts:
-        for name in _NAME.findall(texts.pop()):
-            if name in SNIPPETS and name not in needed:
-                needed.add(name)
-                texts.append(SNIPPETS[name])
-    return [source.strip("\n") for name, source in SNIPPETS.items() if name in needed]

@@ -191,11 +191,9 @@ class KernelBody:
             step.op, [value.text for value in operands], operands[-1].dtype, step.dtype
         )
         assert code is not None, f"{step.op} of {operands[-1].dtype}"
-        for function in code.functions:
-            self.writer.call(function)
         dims = frozenset[BlockDimension]().union(*(value.dims for value in operands))
         level = max(value.level for value in operands)
-        value = BlockValue(code.text, step.dtype, dims, level)
+        value = BlockValue(code, step.dtype, dims, level)
         self.values[step.result] = self.writer.define(value, step.result)
 
 

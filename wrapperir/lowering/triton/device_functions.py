@@ -1,6 +1,6 @@
 """Functions that kernels call, as text; a source has those that it needs."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 
 def _split(text: str) -> dict[str, str]:
@@ -174,7 +174,7 @@ def in_parts(name: str) -> str:
     return f"{name}_in_parts"
 
 
-_FUNCTIONS: Mapping[str, str] = {
+FUNCTIONS: Mapping[str, str] = {
     **_WHOLE,
     **{
         in_parts(name): _IN_PARTS.format(name=name)
@@ -185,17 +185,4 @@ _FUNCTIONS: Mapping[str, str] = {
         for name in ("last_minimum", "last_maximum")
     },
 }
-_BY_NEED = {
-    "signed_power": ("whole_power",),
-    "real_floor_quotient": ("divided",),
-    "merged_moments": ("divided",),
-    "merged_softmax": ("maximum",),
-}
-
-
-def format_functions(names: Iterable[str]) -> list[str]:
-    """Return the texts of functions and of those that they call, in a fixed order."""
-    wanted = set(names)
-    for name in tuple(wanted):
-        wanted.update(_BY_NEED.get(name, ()))
-    return [text for name, text in _FUNCTIONS.items() if name in wanted]
+"""Functions by name; what a kernel uses is written with it."""

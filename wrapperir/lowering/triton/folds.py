@@ -57,7 +57,7 @@ class Fold(Reduction):
         if self._op is ReduceOp.SUM:
             text = f"tl.sum({text}, {self.axis})"
         else:
-            function = self.writer.call(_FUNCTIONS[self._op])
+            function = _FUNCTIONS[self._op]
             text = f"tl.reduce({text}, {self.axis}, {function})"
         dtype = self.step.dtype
         if self._op in (ReduceOp.ANY, ReduceOp.ALL):
@@ -78,7 +78,7 @@ class Fold(Reduction):
         if sign is not None:
             self.writer.add(f"{total} = {total} {sign} {value.text}")
         else:
-            function = self.writer.call(_FUNCTIONS[self._op])
+            function = _FUNCTIONS[self._op]
             self.writer.add(f"{total} = {function}({total}, {value.text})")
 
     def finish(self) -> Results:
@@ -98,7 +98,7 @@ class ExtremePlace(Reduction):
     @property
     def _function(self) -> str:
         is_least = self.step.op is ReduceOp.ARGMIN
-        return self.writer.call("first_minimum" if is_least else "first_maximum")
+        return "first_minimum" if is_least else "first_maximum"
 
     def _start(self, dtype: DType) -> float:
         value = identity(self.step.op, dtype)

@@ -127,7 +127,7 @@ class IndexWriter:
                 function = "floor_quotient" if sign == "//" else "floor_remainder"
                 parts = [self._writer.define(part) for part in parts]
                 arguments = ", ".join(self._typed(part) for part in parts)
-                return _of(parts, f"{self._writer.call(function)}({arguments})")
+                return _of(parts, f"{function}({arguments})")
             case ExprOp.CEILDIV:
                 up = _of(parts, f"({texts[0]} + {texts[1]} - 1)")
                 return self._operation(ExprOp.FLOORDIV, (up, parts[1]), is_plain)

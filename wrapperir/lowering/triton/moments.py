@@ -12,7 +12,7 @@ class Moments(Reduction):
     """Mean, sum of squared differences from it, and count."""
 
     def _divided(self, left: str, right: str) -> str:
-        return f"{self.writer.call('divided')}({left}, {right})"
+        return f"divided({left}, {right})"
 
     def whole(self) -> Results:
         """Reduce the tile."""
@@ -44,7 +44,7 @@ class Moments(Reduction):
             count = self.started(0, dtype)
             masked = [self.masked(value, 0).text for value in self.operands]
             state = f"{mean}, {squares}, {count}"
-            function = self.writer.call("merged_moments")
+            function = "merged_moments"
             add(f"{state} = {function}({state}, {', '.join(masked)})")
             return
         value = self.writer.broadcast(self.operands[0], self.full).text
@@ -76,7 +76,6 @@ class Moments(Reduction):
 
     def _merged(self, operands: list[str]) -> Results:
         dtypes = [self.step.dtype] * 3
-        self.writer.call("divided")
         found = self.reduced_together(operands, dtypes, "merged_moments")
         return dict(zip(self.step.results, found, strict=True))
 
@@ -92,7 +91,7 @@ class Softmax(Reduction):
         """Reduce the tile."""
         dtype, names = self.step.dtype, self.step.results
         value = self.masked(self.operands[0], float("-inf"))
-        function = self.writer.call("maximum")
+        function = "maximum"
         text = f"tl.reduce({value.text}, {self.axis}, {function})"
         peak = self.reduced(text, dtype, names[0])
         full = self.writer.broadcast(self.operands[0], self.full)
@@ -108,7 +107,7 @@ class Softmax(Reduction):
         peak, total = self.started(float("-inf"), dtype), self.started(0, dtype)
         value = self.masked(self.operands[0], float("-inf"))
         ones = self.masked(self.writer.constant(1, dtype), 0)
-        function = self.writer.call("merged_softmax")
+        function = "merged_softmax"
         state = f"{peak}, {total}"
         self.writer.add(f"{state} = {function}({state}, {value.text}, {ones.text})")
 

@@ -82,7 +82,6 @@ class Reduction(ABC):
         self, operands: Sequence[str], dtypes: Sequence[DType], function: str
     ) -> list[BlockValue]:
         """Return the results of a reduction of several values by a device function."""
-        self.writer.call(function)
         names = [self.writer.names.fresh("t") for _ in operands]
         given = f"({', '.join(operands)})"
         self.writer.add(f"{', '.join(names)} = tl.reduce({given}, {self.axis}, {function})")

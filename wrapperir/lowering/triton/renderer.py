@@ -17,8 +17,9 @@ from wrapperir.ir import (
 )
 from wrapperir.lowering.loops import Nest
 from wrapperir.lowering.renderer import KernelBuffer, LoopKernel, Renderer
+from wrapperir.lowering.source_parts import needed_parts
 from wrapperir.lowering.triton.body import KernelBody, index_ranges
-from wrapperir.lowering.triton.device_functions import format_functions
+from wrapperir.lowering.triton.device_functions import FUNCTIONS
 from wrapperir.lowering.triton.launch_rules import is_masked, plan_launches
 from wrapperir.lowering.triton.names import KernelNames
 from wrapperir.lowering.triton.online_softmax import join_softmax
@@ -104,13 +105,12 @@ def _grid(tile: Tile) -> Expr:
 
 
 def _format_source(kernel: LoopKernel, writer: Writer, blocks: list[str]) -> str:
-    functions = format_functions(writer.functions)
     parameters = [buffer.name for buffer in kernel.buffers]
     parameters += [symbol.name for symbol in kernel.symbols]
     parameters += [kernel.fault.name] if kernel.fault else []
     parameters += [f"{block}: tl.constexpr" for block in blocks]
     body = "\n".join(f"    {line}" for line in writer.lines or ["pass"])
     entry = f"@triton.jit\ndef {kernel.name}({', '.join(parameters)}):\n{body}\n"
-    text = "\n\n\n".join([*functions, entry])
+    text = "\n\n\n".join([*needed_parts(body, FUNCTIONS), entry])
     imports = f"{_IMPORTS}\n{_LIBRARY}" if "libdevice." in text else _IMPORTS
     return f"{imports}\n\n\n{text}"

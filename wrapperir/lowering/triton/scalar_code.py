@@ -5,25 +5,20 @@ division and square root of ``f32`` are approximate, its whole division truncate
 negation loses the sign of zero, and its minimum and maximum lose NaN.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-
-from attrs import frozen
+from collections.abc import Mapping, Sequence
 
 from wrapperir.ir import DType
 from wrapperir.lowering.dtypes import HALVES
-from wrapperir.lowering.scalar_op import COMPARISONS, ScalarOp
+from wrapperir.lowering.scalar_op import (
+    COMPARISONS,
+    INFIX,
+    ON_BOOLS,
+    ScalarOp,
+    operand_count,
+)
 from wrapperir.lowering.triton.dtypes import BITS, SIGNED, TYPES
 
-
-@frozen
-class ScalarCode:
-    """The text of an expression, and the device functions that it calls."""
-
-    text: str
-    functions: tuple[str, ...] = ()
-
-
-LIBRARY = {
+_LIBRARY = {
     op: op.value
     for op in (
         *(ScalarOp.EXP, ScalarOp.EXP2, ScalarOp.EXPM1, ScalarOp.LOG, ScalarOp.LOG2),
@@ -37,44 +32,93 @@ LIBRARY = {
 } | {ScalarOp.ROUND: "nearbyint"}
 """Operators on real numbers that are one function of ``libdevice``."""
 
-_COMPARISONS: Mapping[ScalarOp, str] = {
-    ScalarOp.EQ: "==",
-    ScalarOp.NE: "!=",
-    ScalarOp.LT: "<",
-    ScalarOp.LE: "<=",
-    ScalarOp.GT: ">",
-    ScalarOp.GE: ">=",
+_SIGNS = {op: f"({{0}} {sign} {{1}})" for op, sign in INFIX.items()}
+_REALS: Mapping[ScalarOp, str] = {
+    **{op: _SIGNS[op] for op in (*COMPARISONS, ScalarOp.ADD, ScalarOp.SUB, ScalarOp.MUL)},
+    **{
+        op: f"libdevice.{name}({', '.join(['{0}', '{1}'][: operand_count(op)])})"
+        for op, name in _LIBRARY.items()
+    },
+    ScalarOp.NEG: "({0} * -1.0)",
+    ScalarOp.ABS: "tl.abs({0})",
+    ScalarOp.SIGN: "tl.where({0} > 0, 1.0, tl.where({0} < 0, -1.0, 0.0)).to({kind})",
+    ScalarOp.DIV: "({0} / {1})",
+    ScalarOp.TRUNCDIV: "libdevice.trunc(({0} / {1}))",
+    ScalarOp.FLOORDIV: "real_floor_quotient({0}, {1})",
+    ScalarOp.REMAINDER: "real_remainder({0}, {1})",
+    ScalarOp.MINIMUM: "minimum({0}, {1})",
+    ScalarOp.MAXIMUM: "maximum({0}, {1})",
+    ScalarOp.FMIN: "tl.where(({0} <= {1}) | ({1} != {1}), {0}, {1})",
+    ScalarOp.FMAX: "tl.where(({0} >= {1}) | ({1} != {1}), {0}, {1})",
+    ScalarOp.ISNAN: "({0} != {0})",
+    ScalarOp.ISINF: '(tl.abs({0}) == float("inf"))',
+    ScalarOp.SIGNBIT: "({0}.to({raw}, bitcast=True) < 0)",
+    ScalarOp.SQRT: "tl.sqrt({0})",
 }
-_INFIX: Mapping[ScalarOp, str] = {
-    ScalarOp.ADD: "+",
-    ScalarOp.SUB: "-",
-    ScalarOp.MUL: "*",
-    ScalarOp.AND: "&",
-    ScalarOp.OR: "|",
-    ScalarOp.XOR: "^",
+_F32: Mapping[ScalarOp, str] = {
+    **_REALS,
+    ScalarOp.DIV: "tl.div_rn({0}, {1})",
+    ScalarOp.TRUNCDIV: "libdevice.trunc(tl.div_rn({0}, {1}))",
+    ScalarOp.SQRT: "tl.sqrt_rn({0})",
 }
-# Operators on bools by those that are the same on one bit.
-_OF_BOOLS: Mapping[ScalarOp, ScalarOp] = {
-    ScalarOp.ADD: ScalarOp.OR,
-    ScalarOp.MUL: ScalarOp.AND,
-    ScalarOp.SUB: ScalarOp.XOR,
-    ScalarOp.MINIMUM: ScalarOp.AND,
-    ScalarOp.FMIN: ScalarOp.AND,
-    ScalarOp.MAXIMUM: ScalarOp.OR,
-    ScalarOp.FMAX: ScalarOp.OR,
-    ScalarOp.BITNOT: ScalarOp.NOT,
-}
-_SAME_BOOL = frozenset(
-    {
-        *(ScalarOp.SIGN, ScalarOp.ABS, ScalarOp.FLOOR, ScalarOp.CEIL, ScalarOp.TRUNC),
-        ScalarOp.ROUND,
+
+
+def _shifts(inside: str, right: str) -> dict[ScalarOp, str]:
+    """Return shifts of any count: ``inside`` says whether it is below the width."""
+    left = f"({{0}} << tl.where({inside}, {{1}}, 0).to({{kind}}))"
+    shifted = f"({{0}} >> tl.where({inside}, {{1}}, {{last}}).to({{kind}}))"
+    return {
+        ScalarOp.SHL: f"tl.where({inside}, {left}, 0).to({{kind}})",
+        ScalarOp.SHR: right.format(shifted=shifted, inside=inside),
     }
-)
+
+
+_WHOLE: Mapping[ScalarOp, str] = {
+    **_SIGNS,
+    ScalarOp.NEG: "(0 - {0})",
+    ScalarOp.TRUNCDIV: "({0} // {1})",
+    ScalarOp.FMOD: "({0} % {1})",
+    **dict.fromkeys((ScalarOp.MINIMUM, ScalarOp.FMIN), "tl.minimum({0}, {1})"),
+    **dict.fromkeys((ScalarOp.MAXIMUM, ScalarOp.FMAX), "tl.maximum({0}, {1})"),
+    **dict.fromkeys((ScalarOp.ISNAN, ScalarOp.ISINF), "({0} != {0})"),
+    **dict.fromkeys((ScalarOp.FLOOR, ScalarOp.CEIL), "{0}"),
+    **dict.fromkeys((ScalarOp.TRUNC, ScalarOp.ROUND), "{0}"),
+}
+_SIGNED_WHOLE: Mapping[ScalarOp, str] = {
+    **_WHOLE,
+    **_shifts("(({1} >= 0) & ({1} < {bits}))", "{shifted}"),
+    ScalarOp.ABS: "tl.abs({0})",
+    ScalarOp.SIGN: "(({0} > 0).to({kind}) - ({0} < 0).to({kind}))",
+    ScalarOp.FLOORDIV: "floor_quotient({0}, {1})",
+    ScalarOp.REMAINDER: "floor_remainder({0}, {1})",
+    ScalarOp.POW: "signed_power({0}, {1})",
+    ScalarOp.BITNOT: "({0} ^ -1)",
+    ScalarOp.SIGNBIT: "({0} < 0)",
+}
+_UNSIGNED_WHOLE: Mapping[ScalarOp, str] = {
+    **_WHOLE,
+    **_shifts("({1} < {bits})", "tl.where({inside}, {shifted}, 0).to({{kind}})"),
+    ScalarOp.ABS: "{0}",
+    ScalarOp.SIGN: "({0} != 0).to({kind})",
+    ScalarOp.FLOORDIV: "({0} // {1})",
+    ScalarOp.REMAINDER: "({0} % {1})",
+    ScalarOp.POW: "whole_power({0}, {1})",
+    ScalarOp.BITNOT: "({0} ^ {ones})",
+    ScalarOp.SIGNBIT: "({0} < {0})",
+}
+_BOOLS: Mapping[ScalarOp, str] = {
+    **{op: f"({{0}}.to(tl.int8) {INFIX[op]} {{1}}.to(tl.int8))" for op in COMPARISONS},
+    **{op: _SIGNS[op] for op in (ScalarOp.AND, ScalarOp.OR, ScalarOp.XOR)},
+    **dict.fromkeys((ScalarOp.SIGN, ScalarOp.ABS, ScalarOp.FLOOR), "{0}"),
+    **dict.fromkeys((ScalarOp.CEIL, ScalarOp.TRUNC, ScalarOp.ROUND), "{0}"),
+    **dict.fromkeys((ScalarOp.ISNAN, ScalarOp.ISINF, ScalarOp.SIGNBIT), "({0} != {0})"),
+    ScalarOp.NOT: "({0} == 0)",
+}
 
 
 def scalar_code(
     op: ScalarOp, operands: Sequence[str], source: DType, result: DType
-) -> ScalarCode | None:
+) -> str | None:
     """Return the text of an operator; ``None`` where this language has none.
 
     ``operands`` are names, ``source`` is the dtype of the last of them.
@@ -82,24 +126,19 @@ def scalar_code(
     if source not in TYPES or result not in TYPES:
         return None
     if op is ScalarOp.CAST:
-        return ScalarCode(cast_text(operands[0], source, result))
+        return cast_text(operands[0], source, result)
     if op is ScalarOp.BITCAST:
         if source.itemsize != result.itemsize or DType.BOOL in (source, result):
             return None
-        return ScalarCode(f"{operands[0]}.to({TYPES[result]}, bitcast=True)")
+        return f"{operands[0]}.to({TYPES[result]}, bitcast=True)"
     if op is ScalarOp.WHERE:
-        condition, if_true, if_false = operands
-        return ScalarCode(f"tl.where({condition}, {if_true}, {if_false})")
-    if source is DType.BOOL:
-        return _of_bools(op, operands)
+        return f"tl.where({', '.join(operands)})"
     if source in HALVES and op is not ScalarOp.SIGNBIT:
         if op is ScalarOp.TRUNCDIV:  # eager rounds the quotient first
             quotient = _half(ScalarOp.DIV, operands, source)
-            return quotient and _half(ScalarOp.TRUNC, [quotient.text], source)
+            return quotient and _half(ScalarOp.TRUNC, [quotient], source)
         return _half(op, operands, result)
-    if source.is_float:
-        return _of_reals(op, operands, source)
-    return _of_whole_numbers(op, operands, source)
+    return _formatted(op, operands, source)
 
 
 def cast_text(operand: str, source: DType, result: DType) -> str:
@@ -122,189 +161,30 @@ def cast_text(operand: str, source: DType, result: DType) -> str:
     return f"{operand}.to({TYPES[result]})"
 
 
-def _half(op: ScalarOp, operands: Sequence[str], result: DType) -> ScalarCode | None:
+def _half(op: ScalarOp, operands: Sequence[str], result: DType) -> str | None:
     """Return the text of an operator on halves, which is computed in ``f32``."""
-    wide = [f"{operand}.to(tl.float32)" for operand in operands]
-    code = _of_reals(op, wide, DType.F32)
+    code = _formatted(op, [f"{operand}.to(tl.float32)" for operand in operands], DType.F32)
     if code is None or result is DType.BOOL:
         return code
-    return ScalarCode(f"({code.text}).to({TYPES[result]})", code.functions)
+    return f"({code}).to({TYPES[result]})"
 
 
-def _of_bools(op: ScalarOp, operands: Sequence[str]) -> ScalarCode | None:
-    op = _OF_BOOLS.get(op, op)
-    if op in _SAME_BOOL:
-        return ScalarCode(operands[0])
-    if op in (ScalarOp.ISNAN, ScalarOp.ISINF, ScalarOp.SIGNBIT):
-        return ScalarCode(f"({operands[0]} != {operands[0]})")
-    if op is ScalarOp.NOT:
-        return ScalarCode(f"({operands[0]} == 0)")
-    if op in _COMPARISONS:
-        left, right = (f"{operand}.to(tl.int8)" for operand in operands)
-        return ScalarCode(f"({left} {_COMPARISONS[op]} {right})")
-    if op in (ScalarOp.AND, ScalarOp.OR, ScalarOp.XOR):
-        left, right = operands
-        return ScalarCode(f"({left} {_INFIX[op]} {right})")
-    return None
-
-
-def _infix(sign: str, operands: Sequence[str]) -> ScalarCode:
-    left, right = operands
-    return ScalarCode(f"({left} {sign} {right})")
-
-
-def _of_reals(op: ScalarOp, operands: Sequence[str], dtype: DType) -> ScalarCode | None:
-    if op in COMPARISONS:
-        return _infix(_COMPARISONS[op], operands)
-    if op in (ScalarOp.ADD, ScalarOp.SUB, ScalarOp.MUL):
-        return _infix(_INFIX[op], operands)
-    if op in LIBRARY:
-        return ScalarCode(f"libdevice.{LIBRARY[op]}({', '.join(operands)})")
-    rule = _REALS.get(op)
-    return None if rule is None else rule(list(operands), dtype)
-
-
-def _divide(operands: list[str], dtype: DType) -> ScalarCode:
-    if dtype is DType.F32:
-        return ScalarCode(f"tl.div_rn({operands[0]}, {operands[1]})")
-    return _infix("/", operands)
-
-
-def _quotient(operands: list[str], dtype: DType) -> ScalarCode:
-    return ScalarCode(f"libdevice.trunc({_divide(operands, dtype).text})")
-
-
-def _root(operands: list[str], dtype: DType) -> ScalarCode:
-    name = "sqrt_rn" if dtype is DType.F32 else "sqrt"
-    return ScalarCode(f"tl.{name}({operands[0]})")
-
-
-def _real_sign(operands: list[str], dtype: DType) -> ScalarCode:
-    value = operands[0]
-    text = f"tl.where({value} > 0, 1.0, tl.where({value} < 0, -1.0, 0.0))"
-    return ScalarCode(f"{text}.to({TYPES[dtype]})")
-
-
-def _sign_bit(operands: list[str], dtype: DType) -> ScalarCode:
-    return ScalarCode(f"({operands[0]}.to({TYPES[BITS[dtype]]}, bitcast=True) < 0)")
-
-
-def _called(name: str) -> Callable[[list[str], DType], ScalarCode]:
-    return lambda operands, _: ScalarCode(f"{name}({', '.join(operands)})", (name,))
-
-
-def _of_one(pattern: str) -> Callable[[list[str], DType], ScalarCode]:
-    return lambda operands, _: ScalarCode(pattern.format(*operands))
-
-
-_REALS: Mapping[ScalarOp, Callable[[list[str], DType], ScalarCode]] = {
-    ScalarOp.NEG: _of_one("({0} * -1.0)"),
-    ScalarOp.ABS: _of_one("tl.abs({0})"),
-    ScalarOp.SIGN: _real_sign,
-    ScalarOp.DIV: _divide,
-    ScalarOp.TRUNCDIV: _quotient,
-    ScalarOp.FLOORDIV: _called("real_floor_quotient"),
-    ScalarOp.REMAINDER: _called("real_remainder"),
-    ScalarOp.MINIMUM: _called("minimum"),
-    ScalarOp.MAXIMUM: _called("maximum"),
-    ScalarOp.FMIN: _of_one("tl.where(({0} <= {1}) | ({1} != {1}), {0}, {1})"),
-    ScalarOp.FMAX: _of_one("tl.where(({0} >= {1}) | ({1} != {1}), {0}, {1})"),
-    ScalarOp.ISNAN: _of_one("({0} != {0})"),
-    ScalarOp.ISINF: _of_one('(tl.abs({0}) == float("inf"))'),
-    ScalarOp.SIGNBIT: _sign_bit,
-    ScalarOp.SQRT: _root,
-}
-
-
-def _of_whole_numbers(
-    op: ScalarOp, operands: Sequence[str], dtype: DType
-) -> ScalarCode | None:
-    if op in _COMPARISONS:
-        return _infix(_COMPARISONS[op], operands)
-    if op in _INFIX:
-        return _infix(_INFIX[op], operands)
-    rule = _WHOLE.get(op)
-    return None if rule is None else rule(list(operands), dtype)
-
-
-def _magnitude(operands: list[str], dtype: DType) -> ScalarCode:
-    return ScalarCode(f"tl.abs({operands[0]})" if dtype in SIGNED else operands[0])
-
-
-def _sign(operands: list[str], dtype: DType) -> ScalarCode:
-    value, kind = operands[0], TYPES[dtype]
-    if dtype not in SIGNED:
-        return ScalarCode(f"({value} != 0).to({kind})")
-    return ScalarCode(f"(({value} > 0).to({kind}) - ({value} < 0).to({kind}))")
-
-
-def _floored(signed: str, unsigned: str) -> Callable[[list[str], DType], ScalarCode]:
-    def rule(operands: list[str], dtype: DType) -> ScalarCode:
-        if dtype in SIGNED:
-            return ScalarCode(f"{signed}({', '.join(operands)})", (signed,))
-        return _infix(unsigned, operands)
-
-    return rule
-
-
-def _inverted(operands: list[str], dtype: DType) -> ScalarCode:
-    ones = -1 if dtype in SIGNED else (1 << 8 * dtype.itemsize) - 1
-    return ScalarCode(f"({operands[0]} ^ {ones})")
-
-
-def _power(operands: list[str], dtype: DType) -> ScalarCode:
-    name = "signed_power" if dtype in SIGNED else "whole_power"
-    return ScalarCode(f"{name}({', '.join(operands)})", (name,))
-
-
-def _is_negative(operands: list[str], dtype: DType) -> ScalarCode:
-    zero = "0" if dtype in SIGNED else operands[0]  # none is below itself
-    return ScalarCode(f"({operands[0]} < {zero})")
-
-
-def _in_range(count: str, dtype: DType) -> str:
+def _formatted(op: ScalarOp, operands: Sequence[str], dtype: DType) -> str | None:
+    if dtype is DType.BOOL:
+        patterns, op = _BOOLS, ON_BOOLS.get(op, op)
+    elif dtype.is_float:
+        patterns = _F32 if dtype is DType.F32 else _REALS
+    else:
+        patterns = _SIGNED_WHOLE if dtype in SIGNED else _UNSIGNED_WHOLE
+    pattern = patterns.get(op)
+    if pattern is None:
+        return None
     bits = 8 * dtype.itemsize
-    upper = f"({count} < {bits})"
-    return f"(({count} >= 0) & {upper})" if dtype in SIGNED else upper
-
-
-def _shift_left(operands: list[str], dtype: DType) -> ScalarCode:
-    value, count = operands
-    inside, kind = _in_range(count, dtype), TYPES[dtype]
-    shifted = f"({value} << tl.where({inside}, {count}, 0).to({kind}))"
-    return ScalarCode(f"tl.where({inside}, {shifted}, 0).to({kind})")
-
-
-def _shift_right(operands: list[str], dtype: DType) -> ScalarCode:
-    value, count = operands
-    inside, kind, last = _in_range(count, dtype), TYPES[dtype], 8 * dtype.itemsize - 1
-    shifted = f"({value} >> tl.where({inside}, {count}, {last}).to({kind}))"
-    if dtype in SIGNED:
-        return ScalarCode(shifted)
-    return ScalarCode(f"tl.where({inside}, {shifted}, 0).to({kind})")
-
-
-_WHOLE: Mapping[ScalarOp, Callable[[list[str], DType], ScalarCode]] = {
-    ScalarOp.NEG: _of_one("(0 - {0})"),
-    ScalarOp.ABS: _magnitude,
-    ScalarOp.SIGN: _sign,
-    ScalarOp.FLOORDIV: _floored("floor_quotient", "//"),
-    ScalarOp.REMAINDER: _floored("floor_remainder", "%"),
-    ScalarOp.TRUNCDIV: _of_one("({0} // {1})"),
-    ScalarOp.FMOD: _of_one("({0} % {1})"),
-    ScalarOp.POW: _power,
-    ScalarOp.MINIMUM: _of_one("tl.minimum({0}, {1})"),
-    ScalarOp.FMIN: _of_one("tl.minimum({0}, {1})"),
-    ScalarOp.MAXIMUM: _of_one("tl.maximum({0}, {1})"),
-    ScalarOp.FMAX: _of_one("tl.maximum({0}, {1})"),
-    ScalarOp.BITNOT: _inverted,
-    ScalarOp.SHL: _shift_left,
-    ScalarOp.SHR: _shift_right,
-    ScalarOp.ISNAN: _of_one("({0} != {0})"),
-    ScalarOp.ISINF: _of_one("({0} != {0})"),
-    ScalarOp.SIGNBIT: _is_negative,
-    ScalarOp.FLOOR: _of_one("{0}"),
-    ScalarOp.CEIL: _of_one("{0}"),
-    ScalarOp.TRUNC: _of_one("{0}"),
-    ScalarOp.ROUND: _of_one("{0}"),
-}
+    return pattern.format(
+        *operands,
+        kind=TYPES[dtype],
+        raw=TYPES[BITS.get(dtype, dtype)],
+        bits=bits,
+        last=bits - 1,
+        ones=(1 << bits) - 1,
+    )

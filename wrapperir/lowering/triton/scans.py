@@ -46,9 +46,9 @@ def write_scan(
     start = identity(step.op, scanned[0].dtype)
     assert start is not None
     starts: list[float] = [start, 0]
-    function = writer.call(_FUNCTIONS[step.op])
+    function = _FUNCTIONS[step.op]
     if is_in_parts:
-        function = writer.call(in_parts(function))
+        function = in_parts(function)
         at = writer.broadcast(place, full)
         flag = BlockValue(f"({at.text} == 0).to(tl.int32)", DType.I32, full, at.level)
         scanned.insert(0, writer.define(flag))

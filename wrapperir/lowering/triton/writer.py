@@ -55,7 +55,6 @@ class Writer:
         self.index_dtype = index_dtype
         self.extents: dict[BlockDimension, str] = {}
         self.names = names
-        self.functions: set[str] = set()
         self._masked = masked
         self._levels = [_Level()]
 
@@ -105,11 +104,6 @@ class Writer:
     def constant(self, number: float, dtype: DType) -> BlockValue:
         """Return a scalar constant."""
         return self.define(BlockValue(constant_text(number, dtype), dtype))
-
-    def call(self, function: str) -> str:
-        """Return the name of a device function, which the source then has."""
-        self.functions.add(function)
-        return function
 
     def shape(self, dims: Collection[BlockDimension]) -> str:
         """Return the shape of a value that varies along dimensions."""
