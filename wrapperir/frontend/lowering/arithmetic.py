@@ -1,6 +1,7 @@
 """Rules of operators on elements with arguments of their own: factors, bounds, modes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -28,30 +29,26 @@ aten: Any = torch.ops.aten
 prims: Any = torch.ops.prims
 
 
-def _sum(op: Op) -> Callable[[LoopScope, torch.fx.Node], NodeValue]:
-    """Return the rule of ``add`` or ``sub``, whose second operand may have a factor."""
+def _sum(scope: LoopScope, node: torch.fx.Node, *, op: Op) -> NodeValue:
+    """Lower ``add`` or ``sub``, whose second operand may have a factor."""
+    first, second = node.args[:2]
+    alpha = node.kwargs.get("alpha", node.args[2] if len(node.args) > 2 else 1)
+    if set(node.kwargs) - {"alpha"}:
+        raise NotLoweredError("unknown arguments")
+    factor = scope.expr(alpha)
 
-    def lower(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
-        first, second = node.args[:2]
-        alpha = node.kwargs.get("alpha", node.args[2] if len(node.args) > 2 else 1)
-        if set(node.kwargs) - {"alpha"}:
-            raise NotLoweredError("unknown arguments")
-        factor = scope.expr(alpha)
+    def compute(builder: NestBuilder, values: Sequence[str]) -> str:
+        left, right = values
+        if factor != 1:
+            number = number_operand(builder, factor, builder.dtype(right))
+            right = builder.apply(Op.MUL, right, number)
+        return builder.apply(op, left, right)
 
-        def compute(builder: NestBuilder, values: Sequence[str]) -> str:
-            left, right = values
-            if factor != 1:
-                number = number_operand(builder, factor, builder.dtype(right))
-                right = builder.apply(Op.MUL, right, number)
-            return builder.apply(op, left, right)
-
-        return map_elements(scope, node, (first, second), KIND.DEFAULT, compute)
-
-    return lower
+    return map_elements(scope, node, (first, second), KIND.DEFAULT, compute)
 
 
-RULES[aten.add.Tensor] = RULES[aten.add.Scalar] = _sum(Op.ADD)
-RULES[aten.sub.Tensor] = RULES[aten.sub.Scalar] = _sum(Op.SUB)
+for _packet, _op in ((aten.add, Op.ADD), (aten.sub, Op.SUB)):
+    RULES[_packet.Tensor] = RULES[_packet.Scalar] = partial(_sum, op=_op)
 
 
 @rule(aten.where.self, prims.where.default)

@@ -1,6 +1,7 @@
 """Rules of operators that put tensors beside each other, or elements around them."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -200,44 +201,34 @@ def _padded_point(
     return point
 
 
-def _pad(to: Reflect) -> Callable[[LoopScope, torch.fx.Node], NodeValue]:
-    """Return the rule of a padding that repeats elements."""
-
-    def lower(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
-        source = scope.tensor(node.args[0])
-        point = _padded_point(scope, node, source, node.args[1], to)
-        return moved(scope, node, source, point)
-
-    return lower
+def _pad(scope: LoopScope, node: torch.fx.Node, *, to: Reflect) -> NodeValue:
+    """Lower a padding that repeats elements."""
+    source = scope.tensor(node.args[0])
+    point = _padded_point(scope, node, source, node.args[1], to)
+    return moved(scope, node, source, point)
 
 
-def _pad_backward(to: Reflect) -> Callable[[LoopScope, torch.fx.Node], NodeValue]:
-    """Return the rule of the gradient of a padding, which adds up what was repeated."""
+def _pad_backward(scope: LoopScope, node: torch.fx.Node, *, to: Reflect) -> NodeValue:
+    """Lower the gradient of a padding, which adds up what was repeated."""
+    gradient = scope.tensor(node.args[0])
+    require_mode(scope, gradient, StoreMode.ADD)
+    result = scope.allocate(node.name, node.meta["val"])
+    total = zeros_to_add_to(scope, node, result)
+    point = _padded_point(scope, node, total, node.args[2], to)
+    target = total.viewed(gradient.size, point)
 
-    def lower(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
-        gradient = scope.tensor(node.args[0])
-        require_mode(scope, gradient, StoreMode.ADD)
-        result = scope.allocate(node.name, node.meta["val"])
-        total = zeros_to_add_to(scope, node, result)
-        point = _padded_point(scope, node, total, node.args[2], to)
-        target = total.viewed(gradient.size, point)
+    def place(builder: NestBuilder) -> tuple[Sequence[Expr], str]:
+        value = builder.load(gradient, builder.point)
+        return builder.point, builder.cast(value, total.dtype)
 
-        def place(builder: NestBuilder) -> tuple[Sequence[Expr], str]:
-            value = builder.load(gradient, builder.point)
-            return builder.point, builder.cast(value, total.dtype)
-
-        write_updates(scope, node, target, gradient.size, place, StoreMode.ADD)
-        if total is not result:
-            scope.copy(total, result, node.name)
-        return result
-
-    return lower
+    write_updates(scope, node, target, gradient.size, place, StoreMode.ADD)
+    if total is not result:
+        scope.copy(total, result, node.name)
+    return result
 
 
-for _rank in (1, 2, 3):
-    RULES[getattr(aten, f"reflection_pad{_rank}d").default] = _pad(_mirrored)
-    RULES[getattr(aten, f"replication_pad{_rank}d").default] = _pad(_nearest)
-    _backward = getattr(aten, f"reflection_pad{_rank}d_backward").default
-    RULES[_backward] = _pad_backward(_mirrored)
-    _backward = getattr(aten, f"replication_pad{_rank}d_backward").default
-    RULES[_backward] = _pad_backward(_nearest)
+for _kind, _to in (("reflection", _mirrored), ("replication", _nearest)):
+    for _rank in (1, 2, 3):
+        _name = f"{_kind}_pad{_rank}d"
+        RULES[getattr(aten, _name).default] = partial(_pad, to=_to)
+        RULES[getattr(aten, f"{_name}_backward").default] = partial(_pad_backward, to=_to)

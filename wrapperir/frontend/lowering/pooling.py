@@ -5,6 +5,7 @@ two points write the same element.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import torch
@@ -14,7 +15,7 @@ from wrapperir.frontend.lowering.elementwise import number_operand
 from wrapperir.frontend.lowering.nest_builder import NestBuilder
 from wrapperir.frontend.lowering.pool_windows import AdaptiveWindow, FixedWindow, Window
 from wrapperir.frontend.lowering.reduction_space import arguments
-from wrapperir.frontend.lowering.rules import RULES, NotLoweredError, Rule
+from wrapperir.frontend.lowering.rules import RULES, NotLoweredError
 from wrapperir.frontend.lowering.scope import LoopScope
 from wrapperir.frontend.lowering.values import IndexedTensor, NodeValue
 from wrapperir.frontend.lowering.views import split_position
@@ -96,38 +97,36 @@ def _load_window(
     return builder.load(source, point, mask=mask, other=other)
 
 
-def _max_pool(rank: int, make: MakeWindows) -> Rule:
-    """Return the rule of a pooling that returns maxima and where they are."""
-
-    def lower(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
-        source = scope.tensor(node.args[0])
-        examples: Any = node.meta["val"]
-        values, places = (scope.allocate(node.name, each) for each in examples)
-        builder = NestBuilder(values.size)
-        outer = len(values.size) - rank
-        windows = make(arguments(node), source.size[outer:], values.size[outer:])
-        sizes = [window.length for window in windows]
-        with builder.inner(sizes) as offsets:
-            value = _load_window(builder, source, windows, offsets, limits(source.dtype)[0])
-            value = builder.cast(value, accumulated(source.dtype))
-            (largest,) = builder.reduce(ReduceOp.MAX, value)
-            (place,) = builder.reduce(ReduceOp.ARGMAX, value)
-        builder.store(values, builder.point, largest)
-        found = [
-            window.position(result, window.first_offset(result, offset))
-            for window, result, offset in zip(
-                windows,
-                builder.point[outer:],
-                split_position(Symbol(place), sizes),
-                strict=True,
-            )
-        ]
-        index = builder.index_value(_linear(found, windows), DType.I64)
-        builder.store(places, builder.point, index)
-        scope.add_nest(builder, node.name)
-        return values, places
-
-    return lower
+def _max_pool(
+    scope: LoopScope, node: torch.fx.Node, *, rank: int, make: MakeWindows
+) -> NodeValue:
+    """Lower a pooling that returns maxima and where they are."""
+    source = scope.tensor(node.args[0])
+    examples: Any = node.meta["val"]
+    values, places = (scope.allocate(node.name, each) for each in examples)
+    builder = NestBuilder(values.size)
+    outer = len(values.size) - rank
+    windows = make(arguments(node), source.size[outer:], values.size[outer:])
+    sizes = [window.length for window in windows]
+    with builder.inner(sizes) as offsets:
+        value = _load_window(builder, source, windows, offsets, limits(source.dtype)[0])
+        value = builder.cast(value, accumulated(source.dtype))
+        (largest,) = builder.reduce(ReduceOp.MAX, value)
+        (place,) = builder.reduce(ReduceOp.ARGMAX, value)
+    builder.store(values, builder.point, largest)
+    found = [
+        window.position(result, window.first_offset(result, offset))
+        for window, result, offset in zip(
+            windows,
+            builder.point[outer:],
+            split_position(Symbol(place), sizes),
+            strict=True,
+        )
+    ]
+    index = builder.index_value(_linear(found, windows), DType.I64)
+    builder.store(places, builder.point, index)
+    scope.add_nest(builder, node.name)
+    return values, places
 
 
 def _gradient(
@@ -159,26 +158,24 @@ def _gradient(
     return scope.add_elements(node, result, builder, total)
 
 
-def _max_pool_backward(rank: int, make: MakeWindows) -> Rule:
-    """Return the rule of the gradient of a pooling of maxima."""
+def _max_pool_backward(
+    scope: LoopScope, node: torch.fx.Node, *, rank: int, make: MakeWindows
+) -> NodeValue:
+    """Lower the gradient of a pooling of maxima."""
+    gradient = scope.tensor(node.args[0])
+    places = scope.tensor(arguments(node)["indices"])
 
-    def lower(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
-        gradient = scope.tensor(node.args[0])
-        places = scope.tensor(arguments(node)["indices"])
+    def part(
+        builder: NestBuilder, windows: Windows, point: Sequence[Expr], mask: str | None
+    ) -> str:
+        place = builder.load(places, point, mask=mask, other=-1)
+        value = builder.load(gradient, point, mask=mask)
+        value = builder.cast(value, accumulated(gradient.dtype))
+        own = builder.index_value(_linear(builder.point[-rank:], windows), DType.I64)
+        zero = number_operand(builder, 0, builder.dtype(value))
+        return builder.apply(Op.WHERE, builder.apply(Op.EQ, place, own), value, zero)
 
-        def part(
-            builder: NestBuilder, windows: Windows, point: Sequence[Expr], mask: str | None
-        ) -> str:
-            place = builder.load(places, point, mask=mask, other=-1)
-            value = builder.load(gradient, point, mask=mask)
-            value = builder.cast(value, accumulated(gradient.dtype))
-            own = builder.index_value(_linear(builder.point[-rank:], windows), DType.I64)
-            zero = number_operand(builder, 0, builder.dtype(value))
-            return builder.apply(Op.WHERE, builder.apply(Op.EQ, place, own), value, zero)
-
-        return _gradient(scope, node, rank, make, part)
-
-    return lower
+    return _gradient(scope, node, rank, make, part)
 
 
 def _divided(
@@ -207,59 +204,55 @@ def _divided(
     return value
 
 
-def _average_pool(rank: int, make: MakeWindows) -> Rule:
-    """Return the rule of a pooling that returns means."""
-
-    def lower(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
-        source = scope.tensor(node.args[0])
-        given = arguments(node)
-        result, builder = scope.elements_of(node)
-        outer = len(result.size) - rank
-        windows = make(given, source.size[outer:], result.size[outer:])
-        with builder.inner([window.length for window in windows]) as offsets:
-            value = _load_window(builder, source, windows, offsets, 0)
-            (total,) = builder.reduce(
-                ReduceOp.SUM, builder.cast(value, accumulated(source.dtype))
-            )
-        mean = _divided(builder, total, given, windows, builder.point[outer:])
-        return scope.add_elements(node, result, builder, mean)
-
-    return lower
+def _average_pool(
+    scope: LoopScope, node: torch.fx.Node, *, rank: int, make: MakeWindows
+) -> NodeValue:
+    """Lower a pooling that returns means."""
+    source = scope.tensor(node.args[0])
+    given = arguments(node)
+    result, builder = scope.elements_of(node)
+    outer = len(result.size) - rank
+    windows = make(given, source.size[outer:], result.size[outer:])
+    with builder.inner([window.length for window in windows]) as offsets:
+        value = _load_window(builder, source, windows, offsets, 0)
+        (total,) = builder.reduce(
+            ReduceOp.SUM, builder.cast(value, accumulated(source.dtype))
+        )
+    mean = _divided(builder, total, given, windows, builder.point[outer:])
+    return scope.add_elements(node, result, builder, mean)
 
 
-def _average_pool_backward(rank: int, make: MakeWindows) -> Rule:
-    """Return the rule of the gradient of a pooling of means."""
+def _average_pool_backward(
+    scope: LoopScope, node: torch.fx.Node, *, rank: int, make: MakeWindows
+) -> NodeValue:
+    """Lower the gradient of a pooling of means."""
+    gradient = scope.tensor(node.args[0])
+    given = arguments(node)
 
-    def lower(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
-        gradient = scope.tensor(node.args[0])
-        given = arguments(node)
+    def part(
+        builder: NestBuilder, windows: Windows, point: Sequence[Expr], mask: str | None
+    ) -> str:
+        value = builder.load(gradient, point, mask=mask)
+        value = builder.cast(value, accumulated(gradient.dtype))
+        quotient = _divided(builder, value, given, windows, point[-rank:])
+        if mask is None:
+            return quotient
+        # Windows that do not exist may have no positions.
+        zero = number_operand(builder, 0, builder.dtype(value))
+        return builder.apply(Op.WHERE, mask, quotient, zero)
 
-        def part(
-            builder: NestBuilder, windows: Windows, point: Sequence[Expr], mask: str | None
-        ) -> str:
-            value = builder.load(gradient, point, mask=mask)
-            value = builder.cast(value, accumulated(gradient.dtype))
-            quotient = _divided(builder, value, given, windows, point[-rank:])
-            if mask is None:
-                return quotient
-            # Windows that do not exist may have no positions.
-            zero = number_operand(builder, 0, builder.dtype(value))
-            return builder.apply(Op.WHERE, mask, quotient, zero)
-
-        return _gradient(scope, node, rank, make, part)
-
-    return lower
+    return _gradient(scope, node, rank, make, part)
 
 
 for _rank in (2, 3):
-    for _name, _rule in {
-        f"max_pool{_rank}d_with_indices": _max_pool(_rank, _fixed),
-        f"max_pool{_rank}d_with_indices_backward": _max_pool_backward(_rank, _fixed),
-        f"avg_pool{_rank}d": _average_pool(_rank, _fixed),
-        f"avg_pool{_rank}d_backward": _average_pool_backward(_rank, _fixed),
-        f"adaptive_max_pool{_rank}d": _max_pool(_rank, _adaptive),
-        f"adaptive_max_pool{_rank}d_backward": _max_pool_backward(_rank, _adaptive),
-        f"_adaptive_avg_pool{_rank}d": _average_pool(_rank, _adaptive),
-        f"_adaptive_avg_pool{_rank}d_backward": _average_pool_backward(_rank, _adaptive),
-    }.items():
-        RULES[getattr(aten, _name).default] = _rule
+    for _name, _rule, _make in (
+        (f"max_pool{_rank}d_with_indices", _max_pool, _fixed),
+        (f"max_pool{_rank}d_with_indices_backward", _max_pool_backward, _fixed),
+        (f"avg_pool{_rank}d", _average_pool, _fixed),
+        (f"avg_pool{_rank}d_backward", _average_pool_backward, _fixed),
+        (f"adaptive_max_pool{_rank}d", _max_pool, _adaptive),
+        (f"adaptive_max_pool{_rank}d_backward", _max_pool_backward, _adaptive),
+        (f"_adaptive_avg_pool{_rank}d", _average_pool, _adaptive),
+        (f"_adaptive_avg_pool{_rank}d_backward", _average_pool_backward, _adaptive),
+    ):
+        RULES[getattr(aten, _name).default] = partial(_rule, rank=_rank, make=_make)

@@ -1,6 +1,7 @@
 """Rules of operators that write elements at positions that other tensors have."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import torch
@@ -15,7 +16,7 @@ from wrapperir.frontend.lowering.gather import extent_of, matched, replaced
 from wrapperir.frontend.lowering.masked_updates import put_where
 from wrapperir.frontend.lowering.nest_builder import NestBuilder
 from wrapperir.frontend.lowering.overwriting import changed
-from wrapperir.frontend.lowering.rules import RULES, NotLoweredError, Rule, argument, rule
+from wrapperir.frontend.lowering.rules import RULES, NotLoweredError, argument, rule
 from wrapperir.frontend.lowering.scope import LoopScope
 from wrapperir.frontend.lowering.values import IndexedTensor, NodeValue
 from wrapperir.frontend.lowering.views import normal, reshaped
@@ -106,21 +107,18 @@ def _update_along(
     return place
 
 
-def _scatter(mode: StoreMode) -> Rule:
-    """Return the rule of an operator that writes, or adds, along a dimension."""
-
-    def lower(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
-        source = scope.tensor(node.args[0])
-        require_mode(scope, source, mode)
-        size = scope.tensor(node.args[2]).size
-        place = _update_along(scope, node, source)
-        return write_updates(scope, node, changed(scope, node), size, place, mode)
-
-    return lower
+def _scatter(scope: LoopScope, node: torch.fx.Node, *, mode: StoreMode) -> NodeValue:
+    """Lower an operator that writes, or adds, along a dimension."""
+    source = scope.tensor(node.args[0])
+    require_mode(scope, source, mode)
+    size = scope.tensor(node.args[2]).size
+    place = _update_along(scope, node, source)
+    return write_updates(scope, node, changed(scope, node), size, place, mode)
 
 
-RULES[aten.scatter.src] = RULES[aten.scatter.value] = _scatter(StoreMode.OVERWRITE)
-RULES[aten.scatter_add.default] = _scatter(StoreMode.ADD)
+for _operator in (aten.scatter.src, aten.scatter.value):
+    RULES[_operator] = partial(_scatter, mode=StoreMode.OVERWRITE)
+RULES[aten.scatter_add.default] = partial(_scatter, mode=StoreMode.ADD)
 
 
 @rule(aten.scatter.reduce, aten.scatter.value_reduce)
@@ -128,7 +126,7 @@ def _scatter_combining(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     reduce = node.kwargs.get("reduce", node.args[-1])
     if reduce != "add":
         raise NotLoweredError(f"no atomic {reduce}")
-    return _scatter(StoreMode.ADD)(scope, node)
+    return _scatter(scope, node, mode=StoreMode.ADD)
 
 
 @rule(aten.scatter_reduce.two)
