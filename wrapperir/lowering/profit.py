@@ -9,7 +9,7 @@ from collections.abc import Mapping, Set
 from attrs import frozen
 
 from wrapperir.ir import TensorType, symbols_in
-from wrapperir.lowering.costs import DeviceCosts, TypicalSizes, device_costs
+from wrapperir.lowering.costs import TypicalSizes, device_costs
 from wrapperir.lowering.flat_nest import FlatNest
 from wrapperir.lowering.item_graph import ItemGraph, Node
 from wrapperir.lowering.loops import Load, Store
@@ -39,9 +39,9 @@ class Profit:
         parallel = self.sizes.points(reduction.parallel)
         if self.sizes.points(other.axes) <= parallel:
             return None
-        costs = self._costs(reduction)
+        costs = device_costs(device_kind(reduction, self.buffers))
         row = self.sizes.points(reduction.inner)
-        across = self._is_across(reduction)
+        across = is_across(reduction, self.buffers, self.sizes)
         if one.inner and self._needs_reduced(one, two):
             if parallel < costs.parallel_points and row * 4 > costs.short_row:
                 return "the reduction has too few parallel points"
@@ -67,13 +67,6 @@ class Profit:
             name in self.kept or not self.graph.readers.get(name, set()) <= known
             for name in first.writes
         )
-
-    def _is_across(self, flat: FlatNest) -> bool:
-        """Say whether most memory is contiguous along parallel axes."""
-        return is_across(flat, self.buffers, self.sizes)
-
-    def _costs(self, flat: FlatNest) -> DeviceCosts:
-        return device_costs(device_kind(flat, self.buffers))
 
 
 def device_kind(flat: FlatNest, buffers: Mapping[str, TensorType]) -> str:

@@ -197,15 +197,8 @@ class Substitution:
                     mask=None if old.mask is None else value(old.mask),
                     mode=old.mode,
                 )
-            case Reduce():
-                return Reduce(
-                    results=tuple(map(value, old.results)),
-                    dtype=old.dtype,
-                    op=old.op,
-                    operands=tuple(map(value, old.operands)),
-                )
-            case Scan():
-                return Scan(
+            case Reduce() | Scan():
+                return type(old)(
                     results=tuple(map(value, old.results)),
                     dtype=old.dtype,
                     op=old.op,

@@ -9,27 +9,16 @@ from wrapperir.frontend.lowering import (
     pointwise,
     pooling,
     reductions,
-    scans,
     scatter,
-    variance,
     view_scatter,
     views,
 )
 from wrapperir.frontend.lowering.rules import RULES
 
-__all__ = [
-    "RULES",
-    "arithmetic",
-    "creation",
-    "gather",
-    "joining",
-    "masked_updates",
-    "pointwise",
-    "pooling",
-    "reductions",
-    "scans",
-    "scatter",
-    "variance",
-    "view_scatter",
-    "views",
-]
+MODULES = (
+    *(arithmetic, creation, gather, joining, masked_updates, pointwise),
+    *(pooling, reductions, scatter, view_scatter, views),
+)
+"""The modules that add their rules to ``RULES``."""
+
+__all__ = ["MODULES", "RULES"]

@@ -1,4 +1,4 @@
-"""Rules of operators that reduce dimensions: sums, extremes and their positions."""
+"""Rules of operators that reduce or scan dimensions: sums, extremes, variances."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
@@ -16,7 +16,7 @@ from wrapperir.frontend.lowering.reduction_space import (
 from wrapperir.frontend.lowering.rules import NotLoweredError, rule
 from wrapperir.frontend.lowering.scope import LoopScope
 from wrapperir.frontend.lowering.values import IndexedTensor, NodeValue
-from wrapperir.ir import DType
+from wrapperir.ir import DType, Expr, maximum, sub
 from wrapperir.lowering.dtypes import accumulated
 from wrapperir.lowering.scalar_op import ReduceOp
 from wrapperir.lowering.scalar_op import ScalarOp as Op
@@ -145,7 +145,8 @@ def _extreme_and_position(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
         value = widen(builder, builder.load(tensor, space.point(builder.point, inner)))
         op = extreme_operation(tensor.dtype, is_greatest(node))
         (extreme,) = builder.reduce(op, value)
-        place = _reduce_position(builder, value, is_greatest(node))
+        position = ReduceOp.ARGMAX if is_greatest(node) else ReduceOp.ARGMIN
+        (place,) = builder.reduce(position, _compared(builder, value))
     point = space.result_point(values, builder.point)
     builder.store(values, point, extreme)
     builder.store(places, point, place)
@@ -153,24 +154,18 @@ def _extreme_and_position(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     return values, places
 
 
-def _reduce_position(builder: NestBuilder, value: str, is_max: bool) -> str:
+def _compared(builder: NestBuilder, value: str) -> str:
+    """Return a value in a dtype of which positions of extremes are found."""
     if builder.dtype(value) is DType.BOOL:
-        value = builder.cast(value, DType.U8)
-    (place,) = builder.reduce(ReduceOp.ARGMAX if is_max else ReduceOp.ARGMIN, value)
-    return place
+        return builder.cast(value, DType.U8)
+    return widen(builder, value)
 
 
 @rule(aten.argmax.default, aten.argmin.default)
 def _position(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     space = space_of(scope, node, arguments(node)["dim"])
     op = ReduceOp.ARGMAX if is_greatest(node) else ReduceOp.ARGMIN
-
-    def element(builder: NestBuilder, value: str) -> str:
-        if builder.dtype(value) is DType.BOOL:
-            return builder.cast(value, DType.U8)
-        return widen(builder, value)
-
-    return reduce_elements(scope, node, space, op, element)
+    return reduce_elements(scope, node, space, op, _compared)
 
 
 @rule(
@@ -183,3 +178,85 @@ def _any(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     return reduce_elements(
         scope, node, space, ReduceOp.ANY if is_any else ReduceOp.ALL, truth
     )
+
+
+def _divided(builder: NestBuilder, value: str, count: Expr, correction: Expr) -> str:
+    """Return a value divided by ``count - correction``, or by 0 if that is less."""
+    if isinstance(correction, float) and correction.is_integer():
+        correction = int(correction)
+    dtype = builder.dtype(value)
+    if isinstance(correction, int):
+        divisor = number_operand(builder, maximum(sub(count, correction), 0), dtype)
+    else:
+        number = builder.index_value(count, dtype)
+        less = builder.apply(Op.SUB, number, number_operand(builder, correction, dtype))
+        divisor = builder.apply(Op.MAXIMUM, less, number_operand(builder, 0, dtype))
+    return builder.apply(Op.DIV, value, divisor)
+
+
+@rule(aten.var.correction, aten.var_mean.correction, prims.var.default)
+def _variance(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
+    """Lower to the variance, and the mean if it is wanted; half types are read as f32."""
+    given = arguments(node)
+    space = space_of(scope, node, given.get("dim", given.get("dims")))
+    tensor = scope.tensor(node.args[0])
+    correction = 1 if given["correction"] is None else scope.expr(given["correction"])
+    if not tensor.dtype.is_float:
+        raise NotLoweredError("a variance of whole numbers")
+    examples: Any = node.meta["val"]
+    several = isinstance(examples, tuple | list)
+    result = scope.allocate(node.name, examples[0] if several else examples)
+    builder = space.builder()
+    with builder.inner(space.inner) as inner:
+        value = widen(builder, builder.load(tensor, space.point(builder.point, inner)))
+        mean, squares, _ = builder.reduce(ReduceOp.WELFORD, value)
+    point = space.result_point(result, builder.point)
+    variance = _divided(builder, squares, space.count, correction)
+    builder.store(result, point, variance)
+    middle = scope.allocate(f"{node.name}_mean", examples[1]) if several else None
+    if middle is not None:
+        builder.store(middle, point, mean)
+    scope.add_nest(builder, node.name)
+    return result if middle is None else (result, middle)
+
+
+def _scan_space(tensor: IndexedTensor, dim: int) -> ReductionSpace:
+    rank = len(tensor.size)
+    return ReductionSpace(tensor.size, (dim % rank,) if rank else ())
+
+
+@rule(aten.cumsum.default, aten.cumprod.default)
+def _cumulative_sum(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
+    tensor = scope.tensor(node.args[0])
+    space = _scan_space(tensor, arguments(node)["dim"])
+    dtype = scope.element_type(node.meta["val"].dtype)
+    op = ReduceOp.SUM if node.target is aten.cumsum.default else ReduceOp.PROD
+    result = scope.allocate(node.name, node.meta["val"])
+    builder = space.builder()
+    with builder.inner(space.inner) as inner:
+        point = space.point(builder.point, inner)
+        value = builder.cast(builder.load(tensor, point), dtype)
+        value = builder.cast(value, accumulated(dtype))
+        (total,) = builder.scan(op, value)
+        builder.store(result, point, total)
+    scope.add_nest(builder, node.name)
+    return result
+
+
+@rule(aten.cummax.default, aten.cummin.default)
+def _cumulative_extreme(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
+    """Lower to the extreme values so far, and the last position of each."""
+    tensor = scope.tensor(node.args[0])
+    space = _scan_space(tensor, arguments(node)["dim"])
+    examples = node.meta["val"]
+    values = scope.allocate(f"{node.name}_values", examples[0])
+    places = scope.allocate(f"{node.name}_indices", examples[1])
+    op = ReduceOp.ARGMAX if is_greatest(node) else ReduceOp.ARGMIN
+    builder = space.builder()
+    with builder.inner(space.inner) as inner:
+        point = space.point(builder.point, inner)
+        extreme, place = builder.scan(op, _compared(builder, builder.load(tensor, point)))
+        builder.store(values, point, extreme)
+        builder.store(places, point, place)
+    scope.add_nest(builder, node.name)
+    return values, places

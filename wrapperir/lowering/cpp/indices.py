@@ -1,7 +1,6 @@
 """Index expressions as C++ of 64-bit whole numbers."""
 
 from collections.abc import Mapping
-from typing import assert_never
 
 from wrapperir.analysis.arithmetic import UNBOUNDED, Interval, interval_of
 from wrapperir.ir import Expr, ExprOp, Operation, Symbol
@@ -52,9 +51,6 @@ class IndexFormatter:
 
     def _format_operation(self, expr: Operation) -> str:
         op = expr.op
-        infix = _INFIX.get(op)
-        if infix is not None:
-            return "(" + f" {infix} ".join(map(self.format, expr.args)) + ")"
         args = [self.format(arg) for arg in expr.args]
         match op:
             case ExprOp.FLOORDIV | ExprOp.MOD:
@@ -90,26 +86,8 @@ class IndexFormatter:
                 return f"__builtin_{op.value}({args[0]})"
             case ExprOp.POW:
                 return f"__builtin_pow({args[0]}, {args[1]})"
-            case (
-                ExprOp.ADD
-                | ExprOp.SUB
-                | ExprOp.MUL
-                | ExprOp.EQ
-                | ExprOp.NE
-                | ExprOp.LT
-                | ExprOp.LE
-                | ExprOp.GT
-                | ExprOp.GE
-                | ExprOp.AND
-                | ExprOp.OR
-                | ExprOp.SHL
-                | ExprOp.SHR
-                | ExprOp.BITAND
-                | ExprOp.BITOR
-                | ExprOp.BITXOR
-            ):
-                raise AssertionError(op)
-        assert_never(op)
+            case _:
+                return "(" + f" {_INFIX[op]} ".join(args) + ")"
 
     def interval(self, expr: Expr) -> Interval:
         """Return an interval that holds every value of an expression."""

@@ -13,7 +13,7 @@ from wrapperir.ir import DType
 from wrapperir.lowering.cpp.elements import format_literal, scalar_type
 from wrapperir.lowering.cpp.operators import format_cast
 from wrapperir.lowering.dtypes import accumulated, identity
-from wrapperir.lowering.scalar_op import ReduceOp
+from wrapperir.lowering.scalar_op import ReduceOp, reduced_dtypes, scanned_dtypes
 
 
 @frozen
@@ -45,18 +45,8 @@ class Accumulator:
     @property
     def result_dtypes(self) -> tuple[DType, ...]:
         """The dtypes of the results."""
-        match self.op:
-            case ReduceOp.ANY | ReduceOp.ALL:
-                return (DType.BOOL,)
-            case ReduceOp.ARGMIN | ReduceOp.ARGMAX:
-                return (self.dtype, DType.I64) if self.is_scan else (DType.I64,)
-            case ReduceOp.WELFORD:
-                return (self.dtype,) * 3
-            case ReduceOp.ONLINE_SOFTMAX:
-                return (self.dtype,) * 2
-            case ReduceOp.SUM | ReduceOp.PROD | ReduceOp.MIN | ReduceOp.MAX:
-                return (self.dtype,)
-        assert_never(self.op)
+        dtypes = scanned_dtypes if self.is_scan else reduced_dtypes
+        return dtypes(self.op, self.dtype)
 
     def variables(self, first: str = "0") -> tuple[Variable, ...]:
         """Return the variables; ``first`` is the position of the first value."""
@@ -126,16 +116,8 @@ class Accumulator:
                 return f"{function}({self._state(into)}, {self._state(other)});"
             case ReduceOp.ONLINE_SOFTMAX:
                 return f"online_softmax({self._state(into)}, {self._state(other)});"
-            case (
-                ReduceOp.SUM
-                | ReduceOp.PROD
-                | ReduceOp.MIN
-                | ReduceOp.MAX
-                | ReduceOp.ANY
-                | ReduceOp.ALL
-            ):
+            case _:  # a fold
                 return self._step((value,), "", into)
-        assert_never(self.op)
 
     def results(self, slot: str = "") -> tuple[str, ...]:
         """Return the results, of :attr:`result_dtypes`."""
@@ -153,16 +135,8 @@ class Accumulator:
             case ReduceOp.ONLINE_SOFTMAX:
                 total = f"softmax_total({state}, {self.name}_total{slot})"
                 return self._result(state), self._result(total)
-            case (
-                ReduceOp.SUM
-                | ReduceOp.PROD
-                | ReduceOp.MIN
-                | ReduceOp.MAX
-                | ReduceOp.ANY
-                | ReduceOp.ALL
-            ):
+            case _:  # a fold
                 return (self._result(state),)
-        assert_never(self.op)
 
     @property
     def _sums_squares(self) -> bool:

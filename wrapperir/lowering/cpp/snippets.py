@@ -4,8 +4,6 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from wrapperir.lowering.cpp.libm_snippets import LIBM
-
 _PART = re.compile(r"^//: (\w+)\n(?:// .*\n)*", re.MULTILINE)
 
 
@@ -31,9 +29,43 @@ _TYPES = {
         "u8": "__UINT8_TYPE__",
     }.items()
 }
+_UNARY = (
+    *("tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"),
+    *("erfc", "lgamma"),
+)
+_BINARY = ("atan2", "hypot", "nextafter")
+
+
+def _declaration(name: str, count: int) -> str:
+    double, single = ", ".join(["double"] * count), ", ".join(["float"] * count)
+    return (
+        f'namespace libm {{ extern "C" {{\n'
+        f"double {name}({double});\nfloat {name}f({single});\n}} }}"
+    )
+
+
+def _function(name: str, count: int) -> str:
+    parameters = ("f32 a", "f32 a, f32 b")[count - 1]
+    arguments = ("a", "a, b")[count - 1]
+    return (
+        f"{_declaration(name, count)}\n"
+        f"inline f32 {name}({parameters}) {{ return libm::{name}f({arguments}); }}\n"
+        f"inline f64 {name}({parameters.replace('f32', 'f64')}) "
+        f"{{ return libm::{name}({arguments}); }}"
+    )
+
+
+_LIBM = {
+    **{name: _function(name, 1) for name in _UNARY},
+    **{name: _function(name, 2) for name in _BINARY},
+    "powf": _declaration("pow", 2),
+    "fmodf": _declaration("fmod", 2),
+}
+"""Functions of the C library, declared without its header."""
+
 _MATH = _parts("math_functions.h")
 POLYNOMIALS = tuple(name for name, text in _MATH.items() if f"libm::{name}(" in text)
 """The functions of ``f32`` that are written here, not called in the C library."""
 
-SNIPPETS: Mapping[str, str] = {**_TYPES, **LIBM, **_MATH, **_parts("functions.h")}
+SNIPPETS: Mapping[str, str] = {**_TYPES, **_LIBM, **_MATH, **_parts("functions.h")}
 """Source by the name that kernels use it by; what a part uses is before it."""

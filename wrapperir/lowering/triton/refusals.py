@@ -5,7 +5,6 @@ from wrapperir.lowering.loops import (
     Apply,
     Check,
     IndexValue,
-    InnerLoop,
     Instruction,
     Literal,
     Load,
@@ -16,6 +15,7 @@ from wrapperir.lowering.loops import (
     StoreMode,
 )
 from wrapperir.lowering.scalar_op import reduced_dtypes, scanned_dtypes
+from wrapperir.lowering.substitution import index_of, instructions
 from wrapperir.lowering.triton.dtypes import TYPES
 from wrapperir.lowering.triton.index_code import WRITTEN
 from wrapperir.lowering.triton.scalar_code import scalar_code
@@ -28,12 +28,8 @@ _COMPARED = frozenset({DType.F64, DType.F32, DType.I64, DType.I32, DType.U64, DT
 def nest_refusal(nest: Nest) -> str | None:
     """Return why a nest cannot be written, or ``None``."""
     dtypes: dict[str, DType] = {}
-    for step in nest.body:
-        for part in step.body if isinstance(step, InnerLoop) else (step,):
-            reason = _refusal(part, dtypes)
-            if reason is not None:
-                return reason
-    return None
+    reasons = (_refusal(each, dtypes) for each in instructions(nest.body))
+    return next((reason for reason in reasons if reason is not None), None)
 
 
 def _refusal(step: Instruction, dtypes: dict[str, DType]) -> str | None:
@@ -77,11 +73,7 @@ def _store_refusal(step: Store, dtypes: dict[str, DType]) -> str | None:
 
 
 def _index_refusal(step: Instruction) -> str | None:
-    exprs: list[Expr] = []
-    if isinstance(step, Load | Store):
-        exprs += step.index
-    elif isinstance(step, IndexValue):
-        exprs.append(step.expr)
+    exprs: list[Expr] = [*index_of(step)]
     while exprs:
         expr = exprs.pop()
         if isinstance(expr, Operation):

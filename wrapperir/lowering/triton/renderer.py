@@ -21,11 +21,15 @@ from wrapperir.lowering.source_parts import needed_parts
 from wrapperir.lowering.triton.body import KernelBody, index_ranges
 from wrapperir.lowering.triton.device_functions import FUNCTIONS
 from wrapperir.lowering.triton.launch_rules import is_masked, plan_launches
-from wrapperir.lowering.triton.names import KernelNames
 from wrapperir.lowering.triton.online_softmax import join_softmax
 from wrapperir.lowering.triton.refusals import nest_refusal
-from wrapperir.lowering.triton.tile import Tile, is_held, plan_tile
-from wrapperir.lowering.triton.widths import needs_long_offsets
+from wrapperir.lowering.triton.tile import (
+    KernelNames,
+    Tile,
+    is_held,
+    needs_long_offsets,
+    plan_tile,
+)
 from wrapperir.lowering.triton.writer import Writer
 
 _IMPORTS = "import triton\nimport triton.language as tl"

@@ -4,18 +4,41 @@ A dimension of the tile runs over a flat index of one or more axes.  Parallel di
 come first; the axes of an inner loop are the last dimension, each loop's its own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from attrs import frozen
 
-from wrapperir.ir import Expr, product
-from wrapperir.lowering.loops import Axis, InnerLoop
+from wrapperir.ir import Expr, Operation, product, storage_extent, symbols_in
+from wrapperir.lowering.indexing import IndexRanges
+from wrapperir.lowering.loops import Axis, IndexValue, InnerLoop, Nest
 from wrapperir.lowering.renderer import LoopKernel, ReductionForm
-from wrapperir.lowering.triton.names import KernelNames
+from wrapperir.lowering.substitution import index_of, instructions
 
-LARGEST = 1 << 20
+_LARGEST = 1 << 20
 """The most elements of a tile that Triton compiles."""
+_LIMIT = (1 << 31) - _LARGEST
+"""Indices below it stay in 32 bits in a tile that reaches beyond the extent."""
+
 _MOST_HELD = 1 << 16  # 128 elements for each thread of 16 warps
+
+
+class KernelNames:
+    """The names in use in a kernel."""
+
+    def __init__(self, used: Iterable[str]) -> None:
+        """Begin with names that are in use."""
+        self._used = set(used)
+        self._counts: dict[str, int] = {}
+
+    def fresh(self, wanted: str) -> str:
+        """Return ``wanted`` or, if it is in use, that with a number; it is then in use."""
+        name = wanted
+        while name in self._used:
+            count = self._counts.get(wanted, 0)
+            self._counts[wanted] = count + 1
+            name = f"{wanted}_{count}"
+        self._used.add(name)
+        return name
 
 
 @frozen
@@ -112,3 +135,40 @@ def plan_tile(kernel: LoopKernel, names: KernelNames) -> Tile:
             )
         inner[loop.axes] = by_extent[extent]
     return Tile(tuple(parallel), inner, rank)
+
+
+def needs_long_offsets(kernel: LoopKernel, tile: Tile, ranges: IndexRanges) -> bool:
+    """Say whether a kernel's indices take 64 bits.
+
+    They do where a size is known to pass 32 bits, and where a tile's extent has a symbol
+    of 64 bits, which may.  A symbol of 32 bits promises that sizes and offsets that are
+    made of it fit.
+    """
+    long = {symbol.name for symbol in kernel.symbols if symbol.dtype.itemsize > 4}
+    extents = [dim.extent for dim in (*tile.parallel, *tile.inner)]
+    if any(name in long for extent in extents for name in symbols_in(extent)):
+        return True
+    sizes = [*extents, *(storage_extent(buffer.type) for buffer in kernel.buffers)]
+    if any(isinstance(size, int) and size >= _LIMIT for size in sizes):
+        return True
+    for expr in _index_parts(kernel.nest):
+        low, high = ranges.interval(expr)
+        is_bounded = low > -float("inf") and high < float("inf")
+        if is_bounded and (high >= _LIMIT or low <= -_LIMIT):
+            return True
+    return False
+
+
+def _index_parts(nest: Nest) -> Iterator[Expr]:
+    """Yield the operations in a nest's indices."""
+    pending = [
+        expr
+        for each in instructions(nest.body)
+        if not isinstance(each, IndexValue)
+        for expr in index_of(each)
+    ]
+    while pending:
+        expr = pending.pop()
+        if isinstance(expr, Operation):
+            yield expr
+            pending += expr.args

@@ -12,9 +12,8 @@ from attrs import evolve, field, frozen
 
 from wrapperir.ir import DType
 from wrapperir.lowering.triton.dtypes import TYPES, constant_text
-from wrapperir.lowering.triton.names import KernelNames
 from wrapperir.lowering.triton.scalar_code import cast_text
-from wrapperir.lowering.triton.tile import BlockDimension, Tile
+from wrapperir.lowering.triton.tile import BlockDimension, KernelNames, Tile
 
 BODY, LOOP = 0, 1
 """The levels."""
