@@ -1,7 +1,9 @@
-"""Random numbers of these tests are the same in each run."""
+"""Random numbers are the same in each run, and what is scheduled is checked."""
 
 import pytest
 import torch
+
+from tests.lowering.checked_lowering import checked_lowering as checked_lowering
 
 
 @pytest.fixture(autouse=True)

@@ -48,8 +48,9 @@ def _graph(op: ReduceOp, parallel: int, rows: Expr, columns: int, device: str) -
     )
     body: tuple[Step, ...] = (
         loop,
+        Apply(result="c", dtype=_F64, op=ScalarOp.CAST, operands=("s",)),
         Literal(result="two", dtype=_F64, value=2.0),
-        Apply(result="y", dtype=_F64, op=ScalarOp.MUL, operands=("s", "two")),
+        Apply(result="y", dtype=_F64, op=ScalarOp.MUL, operands=("c", "two")),
         Store(buffer="y", index=(_I,), value="y"),
     )
     on = Device(device)

@@ -147,7 +147,7 @@ class Code(StrEnum):
     GRAPH_LINE = "WIR512"  # A graph region has a line that no device can record
     GRAPH_OPERATOR = "WIR513"  # A graph region calls an operator that cannot be recorded
     GRAPH_STREAM = "WIR514"  # A stream is not forked and joined in a graph region
-    # 6: frontends
+    # 6: frontends and lowering
     UNSUPPORTED_FUNCTION = "WIR600"  # A symbolic size uses a function that expressions lack
     UNSUPPORTED_SYMBOL_NAME = "WIR601"  # A symbol's name is not an identifier
     UNSUPPORTED_OPERATOR = "WIR602"  # A graph calls something that no line expresses
@@ -165,6 +165,16 @@ class Code(StrEnum):
     UNSUPPORTED_RELEASE = "WIR656"  # PyTorch is older or newer than the adapter supports
     UNKNOWN_OPTION = "WIR660"  # A backend option of torch.compile is unknown
     INVALID_OPTION = "WIR661"  # A backend option of torch.compile has an invalid value
+    LOOP_NAME = "WIR670"  # A loop nest uses a name that nothing defines there
+    LOOP_REDEFINITION = "WIR671"  # A loop nest defines a name twice
+    LOOP_DTYPE = "WIR672"  # Dtypes of an instruction do not agree
+    LOOP_ARITY = "WIR673"  # An instruction has too few or too many operands or indices
+    LOOP_PLACE = "WIR674"  # A reduction or scan is outside of an inner loop
+    LOOP_BUFFER = "WIR675"  # A nest, call or output names a buffer that is not there
+    LOOP_BOUNDS = "WIR676"  # An index certainly leaves its buffer
+    LOOP_STORED_TWICE = "WIR677"  # Two points certainly store to one element
+    LOOP_LAUNCH = "WIR678"  # A launch does not fit its kernel, or a kernel its nest
+    LOOP_ORDER = "WIR679"  # A buffer is read before the first item that writes it
     # 7: passes, plugins and emitters
     UNKNOWN_PASS = "WIR740"  # A pass is asked for that does not exist
     UNKNOWN_EMITTER = "WIR700"  # No installed plugin provides an emitter of that name

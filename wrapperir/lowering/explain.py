@@ -35,7 +35,7 @@ def format_decisions(decisions: Iterable[FusionDecision]) -> str:
     for decision in decisions:
         names = f"{_format_names(decision.first)} + {_format_names(decision.second)}"
         verb = "not fused" if decision.kind is DecisionKind.KEEP else f"{decision.kind}d"
-        line = f"{verb}: {names}, {_format_bytes(decision.bytes)}"
+        line = f"{verb}: {names}, {format_bytes(decision.bytes)}"
         lines.append(f"{line}: {decision.reason}" if decision.reason else line)
     return "".join(f"{line}\n" for line in lines)
 
@@ -45,7 +45,8 @@ def _format_names(names: tuple[str, ...]) -> str:
     return f"… {shown}" if len(names) > 3 else shown
 
 
-def _format_bytes(count: int) -> str:
+def format_bytes(count: int) -> str:
+    """Return a number of bytes in the largest unit of which there is one at least."""
     for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if count >= size:
             return f"{count / size:.1f} {unit}"

@@ -13,12 +13,13 @@ from wrapperir.ir import DType
 class ScalarOp(StrEnum):
     """An operator on elements; the value is the name in text.
 
-    Functions of real numbers take ``f32`` or ``f64``.  Arithmetic on whole numbers wraps.
-    ``MINIMUM``, ``MAXIMUM`` return NaN if an operand is NaN; ``FMIN``, ``FMAX`` return the
-    other operand.  ``FLOORDIV`` and ``REMAINDER`` round toward minus infinity, as Python's
-    do; ``TRUNCDIV`` and ``FMOD`` toward zero, as C's do.  ``ROUND`` rounds half to even.
-    ``SHR`` is arithmetic for signed dtypes.  ``CAST`` rounds, truncates and wraps as
-    ``Tensor.to`` does; ``BITCAST`` keeps the bits.  ``WHERE`` takes a bool and two others.
+    :func:`takes_dtype` says which dtypes an operator takes.  Arithmetic on whole numbers
+    wraps.  ``MINIMUM``, ``MAXIMUM`` return NaN if an operand is NaN; ``FMIN``, ``FMAX``
+    return the other operand.  ``FLOORDIV`` and ``REMAINDER`` round toward minus infinity,
+    as Python's do; ``TRUNCDIV`` and ``FMOD`` toward zero, as C's do.  ``ROUND`` rounds half
+    to even.  ``SHR`` is arithmetic for signed dtypes.  ``CAST`` rounds, truncates and wraps
+    as ``Tensor.to`` does; ``BITCAST`` keeps the bits.  ``WHERE`` takes a bool and two
+    others.
     """
 
     CAST = "cast"
@@ -146,6 +147,48 @@ def result_dtype(op: ScalarOp, operands: Sequence[DType]) -> DType | None:
     return operands[1] if op is ScalarOp.WHERE else operands[0]
 
 
+_REAL = frozenset(
+    {
+        *(ScalarOp.SQRT, ScalarOp.RSQRT, ScalarOp.EXP, ScalarOp.EXP2, ScalarOp.EXPM1),
+        *(ScalarOp.LOG, ScalarOp.LOG2, ScalarOp.LOG10, ScalarOp.LOG1P, ScalarOp.SIN),
+        *(ScalarOp.COS, ScalarOp.TAN, ScalarOp.ASIN, ScalarOp.ACOS, ScalarOp.ATAN),
+        *(ScalarOp.SINH, ScalarOp.COSH, ScalarOp.TANH, ScalarOp.ASINH, ScalarOp.ACOSH),
+        *(ScalarOp.ATANH, ScalarOp.ATAN2, ScalarOp.HYPOT, ScalarOp.COPYSIGN),
+        *(ScalarOp.NEXTAFTER, ScalarOp.ERF, ScalarOp.ERFC, ScalarOp.LGAMMA),
+    }
+)
+"""Functions of real numbers."""
+
+_BITS = frozenset({ScalarOp.BITNOT, ScalarOp.AND, ScalarOp.OR, ScalarOp.XOR})
+_SHIFTS = frozenset({ScalarOp.SHL, ScalarOp.SHR})
+_ANY = frozenset(
+    {ScalarOp.CAST, ScalarOp.BITCAST, ScalarOp.WHERE, ScalarOp.EQ, ScalarOp.NE}
+)
+_OF_BOOLS = frozenset(
+    {
+        *(ScalarOp.NOT, ScalarOp.LT, ScalarOp.LE, ScalarOp.GT, ScalarOp.GE, ScalarOp.ADD),
+        *(ScalarOp.MUL, ScalarOp.MINIMUM, ScalarOp.MAXIMUM, ScalarOp.FMIN, ScalarOp.FMAX),
+        *(ScalarOp.SIGN, ScalarOp.ISNAN, ScalarOp.ISINF, ScalarOp.SIGNBIT, *_BITS, *_ANY),
+    }
+)
+_FLOATS = frozenset({DType.F64, DType.F32, DType.F16, DType.BF16})
+
+
+def takes_dtype(op: ScalarOp, dtype: DType) -> bool:
+    """Say whether an operator takes operands of a dtype; of ``WHERE``, the last two."""
+    if op in _ANY:
+        return True
+    if dtype is DType.BOOL:
+        return op in _OF_BOOLS
+    if op in _REAL:
+        return dtype in (DType.F32, DType.F64)
+    if op is ScalarOp.NOT:
+        return False
+    if op in _BITS or op in _SHIFTS:
+        return dtype.is_integer
+    return dtype in _FLOATS or (dtype.is_integer and op is not ScalarOp.DIV)
+
+
 class ReduceOp(StrEnum):
     """A reduction over the axes of an inner loop, or a scan along its last axis.
 
@@ -177,6 +220,15 @@ class ReduceOp(StrEnum):
 
 RESULT_COUNTS = {ReduceOp.WELFORD: 3, ReduceOp.ONLINE_SOFTMAX: 2}
 """Results of the reductions that have more than one."""
+
+REDUCED_REAL = frozenset({ReduceOp.WELFORD, ReduceOp.ONLINE_SOFTMAX})
+"""Reductions of ``f32`` and ``f64`` only."""
+
+SCANS = (
+    *(ReduceOp.SUM, ReduceOp.PROD, ReduceOp.MIN, ReduceOp.MAX),
+    *(ReduceOp.ARGMIN, ReduceOp.ARGMAX),
+)
+"""Reductions that are scans, too."""
 
 
 def reduced_dtypes(op: ReduceOp, dtype: DType) -> tuple[DType, ...]:
