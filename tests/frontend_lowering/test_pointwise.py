@@ -84,6 +84,11 @@ def test_powers_of_plain_numbers_are_exact_and_call_no_function(dtype: torch.dty
             assert "pow(" not in line.source
 
 
+def test_signs_of_half_types() -> None:
+    """GCC 12 did not compile a kernel with nothing else."""
+    check(torch.signbit, torch.randn(37, 5).bfloat16())
+
+
 OF_INTEGERS: list[Function] = [
     lambda x: x + 3,
     lambda x: x * x.flip(0),

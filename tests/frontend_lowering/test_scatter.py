@@ -178,3 +178,30 @@ def test_as_many_updates_as_masked_elements_are_needed() -> None:
 def _put_at(x: torch.Tensor, mask: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     found: torch.Tensor = aten.index_put(x, (mask,), v)
     return found
+
+
+def test_elements_at_steps_of_memory_are_replaced() -> None:
+    def function(x: torch.Tensor, s: torch.Tensor) -> Results:
+        y = x.t() * 2
+        return (
+            torch.as_strided_scatter(x, s, (2, 3), (5, 1), 3),
+            torch.as_strided_scatter(x, s, (2, 3), (1, 7)),
+            torch.as_strided_scatter(y, s.t(), (3, 2), (4, 2), 1),
+        )
+
+    check(function, torch.randn(4, 6), torch.randn(2, 3))
+
+
+def test_positions_of_elements_that_are_not_zero() -> None:
+    def function(x: torch.Tensor, mask: torch.Tensor) -> Results:
+        return (
+            torch.nonzero_static(x, size=4),
+            torch.nonzero_static(x.t(), size=20, fill_value=-7),
+            torch.nonzero_static(mask, size=3),
+            torch.nonzero_static(mask[0, 0], size=2),
+            torch.nonzero_static(x[:0], size=2),
+            torch.nonzero_static(x, size=0),
+        )
+
+    x = torch.randn(4, 5) * torch.tensor([0.0, 1, 0, 1, 1])
+    check(function, x, x > 0)

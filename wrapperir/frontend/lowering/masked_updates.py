@@ -1,4 +1,4 @@
-"""Updates of the elements where a mask is true: the first takes the first, and so on."""
+"""Elements where a mask is true: updates in their order, and their positions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,7 +23,7 @@ _TOO_FEW = "masked_scatter: number of elements of source < number of ones in mas
 
 
 def _ranks(scope: LoopScope, node: torch.fx.Node, mask: IndexedTensor) -> IndexedTensor:
-    """Append a nest that numbers the true elements of a mask, from 1; return the numbers.
+    """Append a nest that numbers the true elements, from 1; return the numbers.
 
     Raises:
         NotLoweredError: the elements are on a GPU, where one row is slow to scan.
@@ -35,7 +35,8 @@ def _ranks(scope: LoopScope, node: torch.fx.Node, mask: IndexedTensor) -> Indexe
     flat = reshaped(scope, mask, (count,))
     builder = NestBuilder(())
     with builder.inner((count,)) as point:
-        value = builder.cast(builder.load(flat, point), DType.I64)
+        value = builder.cast(builder.load(flat, point), DType.BOOL)
+        value = builder.cast(value, DType.I64)
         (rank,) = builder.scan(ReduceOp.SUM, value)
         builder.store(ranks, point, rank)
     scope.add_nest(builder, node.name)
@@ -72,6 +73,30 @@ def _masked_scatter(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     return scope.add_elements(
         node, result, builder, builder.apply(Op.WHERE, is_chosen, new, kept)
     )
+
+
+@rule(aten.nonzero_static.default)
+def _nonzero_static(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
+    """Lower the positions of the first ``size`` elements that are not zero."""
+    source, fill = scope.tensor(node.args[0]), node.kwargs.get("fill_value", -1)
+    result = scope.allocate(node.name, node.meta["val"])
+    builder = NestBuilder(result.size)
+    builder.store(result, builder.point, builder.index_value(scope.expr(fill), DType.I64))
+    scope.add_nest(builder, node.name)
+    if 0 in source.size or 0 in result.size:
+        return result
+    ranks = _ranks(scope, node, source)
+    builder = NestBuilder(source.size)
+    is_chosen = builder.cast(builder.load(source, builder.point), DType.BOOL)
+    one = builder.literal(1, DType.I64)
+    place = builder.apply(Op.SUB, builder.load(ranks, builder.point), one)
+    end = builder.index_value(result.size[0], DType.I64)
+    mask = builder.apply(Op.AND, is_chosen, builder.apply(Op.LT, place, end))
+    for number, part in enumerate(builder.point):
+        value = builder.index_value(part, DType.I64)
+        builder.store(result, (Symbol(place), number), value, mask=mask)
+    scope.add_nest(builder, node.name)
+    return result
 
 
 def put_where(

@@ -10,6 +10,7 @@ from wrapperir.frontend.lowering import (
     pooling,
     reductions,
     scatter,
+    special,
     view_scatter,
     views,
 )
@@ -17,7 +18,7 @@ from wrapperir.frontend.lowering.rules import RULES
 
 MODULES = (
     *(arithmetic, creation, gather, joining, masked_updates, pointwise),
-    *(pooling, reductions, scatter, view_scatter, views),
+    *(pooling, reductions, scatter, special, view_scatter, views),
 )
 """The modules that add their rules to ``RULES``."""
 

@@ -3,14 +3,16 @@
 from typing import Any
 
 import torch
+from torch._prims_common import is_non_overlapping_and_dense_or_false
 
+from wrapperir.frontend.aten.values import lower_extent
 from wrapperir.frontend.lowering.element_positions import both, less, within
 from wrapperir.frontend.lowering.nest_builder import NestBuilder
 from wrapperir.frontend.lowering.overwriting import changed, may_overwrite
 from wrapperir.frontend.lowering.rules import NotLoweredError, argument, rule
 from wrapperir.frontend.lowering.scope import LoopScope
 from wrapperir.frontend.lowering.values import IndexedTensor, NodeValue, dimensions
-from wrapperir.frontend.lowering.views import diagonal, normal
+from wrapperir.frontend.lowering.views import diagonal, has_layout, normal, strided_view
 from wrapperir.ir import DType, Expr, add, floordiv, maximum, mod, mul, sub
 from wrapperir.lowering.scalar_op import ScalarOp as Op
 
@@ -96,5 +98,25 @@ def _diagonal_scatter(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     )
     result = changed(scope, node)
     target = diagonal(result, update.size, offset, first, second)
+    scope.copy(update, target, node.name)
+    return result
+
+
+@rule(aten.as_strided_scatter.default)
+def _as_strided_scatter(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
+    source, update = scope.tensor(node.args[0]), scope.tensor(node.args[1])
+    before: Any = node.args[0]
+    example, kept = before.meta["val"], node.meta["val"]
+    is_dense = is_non_overlapping_and_dense_or_false(example)
+    is_alike = is_dense and example.stride() == kept.stride()
+    if not is_alike or not has_layout(scope, source, example):
+        raise NotLoweredError("in eager mode this is other memory")
+    given = argument(node, 4, "storage_offset")
+    start = scope.expr(example.storage_offset() if given is None else given)
+    result = changed(scope, node)
+    own = scope.buffers[result.buffer].offset
+    begin = own if result is source else lower_extent(example.storage_offset())
+    steps = scope.exprs(argument(node, 3, "stride"))
+    target = strided_view(scope, result, update.size, steps, sub(start, begin))
     scope.copy(update, target, node.name)
     return result

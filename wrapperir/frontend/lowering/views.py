@@ -293,19 +293,36 @@ def _as_strided(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     steps = scope.exprs(node.args[2])
     begin: Any = node.args[3] if len(node.args) > 3 else None
     start = scope.expr(example.storage_offset() if begin is None else begin)
-    position: Expr = sub(start, type.offset)
-    for number, step in enumerate(steps):
-        position = add(position, mul(dimension(number), step))
-    size = example_size(node)
+    return strided_view(scope, tensor, example_size(node), steps, sub(start, type.offset))
+
+
+def strided_view(
+    scope: LoopScope,
+    tensor: IndexedTensor,
+    size: Sequence[Expr],
+    steps: Sequence[Expr],
+    start: Expr,
+) -> IndexedTensor:
+    """Return the elements of a tensor's buffer that are ``steps`` apart, from ``start`` on.
+
+    Raises:
+        NotLoweredError: the buffer has a symbolic size, or not all of the elements.
+    """
+    type = scope.buffers[tensor.buffer]
     if not all(isinstance(each, int) for each in (*type.size, *type.stride)):
         raise NotLoweredError("strides of a symbolic size")
-    point = positions_in(type.size, type.stride, position)
+    position = start
+    for number, step in enumerate(steps):
+        position = add(position, mul(dimension(number), step))
     ranges = scope.ranges(size)
     inside = ranges.is_nonnegative(position)
     if not (inside and ranges.is_below(position, product(type.size))):
         raise NotLoweredError("memory around the tensor")
+    point = positions_in(type.size, type.stride, position)
     index = tuple(ranges.simplify(each) for each in point)
-    return IndexedTensor(buffer=tensor.buffer, dtype=tensor.dtype, size=size, index=index)
+    return IndexedTensor(
+        buffer=tensor.buffer, dtype=tensor.dtype, size=tuple(size), index=index
+    )
 
 
 def has_layout(scope: LoopScope, tensor: IndexedTensor, example: torch.Tensor) -> bool:

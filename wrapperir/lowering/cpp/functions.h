@@ -166,8 +166,8 @@ template <class T> inline bool is_inf(T a) { return absolute(a) == T(__builtin_i
 
 //: sign_bit
 template <class T> inline bool sign_bit(T a) { return a < 0; }
-inline bool sign_bit(f32 a) { return __builtin_signbit(a); }
-inline bool sign_bit(f64 a) { return __builtin_signbit(a); }
+inline bool sign_bit(f32 a) { return __builtin_bit_cast(i32, a) < 0; }
+inline bool sign_bit(f64 a) { return __builtin_bit_cast(i64, a) < 0; }
 
 //: shift_left
 template <class T> inline T shift_left(T a, T b) {
