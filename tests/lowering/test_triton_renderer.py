@@ -8,10 +8,15 @@ import torch
 from tests.lowering.triton_kernels import compiled, kernel_of, run, type_of
 from tests.lowering.triton_nests import (
     I0,
+    R0,
+    R1,
     apply,
     biased,
+    inner,
+    load,
     moments,
     nest,
+    reduce,
     softmax,
     store,
     transposed,
@@ -20,7 +25,7 @@ from wrapperir.ir import DType, ScalarParameter, Symbol, TensorType
 from wrapperir.kernels import Target
 from wrapperir.lowering.loops import IndexValue
 from wrapperir.lowering.renderer import ReductionForm
-from wrapperir.lowering.scalar_op import ScalarOp
+from wrapperir.lowering.scalar_op import ReduceOp, ScalarOp
 from wrapperir.lowering.triton import TritonRenderer
 
 forms = pytest.mark.parametrize("form", list(ReductionForm))
@@ -72,6 +77,28 @@ def test_a_row_at_hand_is_loaded_once(form: ReductionForm) -> None:
     loads = 1 if form is ReductionForm.PERSISTENT else 2
     assert source.count("tl.load") == loads
     assert source.count("evict_first") == (0 if loads == 1 else 1)
+
+
+@pytest.mark.parametrize("is_overwritten", [False, True])
+def test_rows_at_hand_are_loaded_before_they_are_reduced(is_overwritten: bool) -> None:
+    body = (
+        inner("r0", 100, load("v0", "in0", I0, R0), reduce("v1", ReduceOp.MAX, "v0")),
+        inner(
+            "r1",
+            100,
+            load("v2", "in1", I0, R1),
+            apply("v3", ScalarOp.ADD, "v2", "v1"),
+            store("in1" if is_overwritten else "out0", "v3", I0, R1),
+        ),
+    )
+    x, y = torch.randn(7, 100), torch.randn(7, 100)
+    out = y.clone() if is_overwritten else torch.empty(7, 100)
+    buffers = {"in0": x, "in1": out} if is_overwritten else {"in0": x, "in1": y, "out0": out}
+    form = ReductionForm.PERSISTENT
+    source = run(nest("shifted", (7,), *body), buffers, form=form).source
+    torch.testing.assert_close(out, y + x.amax(1, keepdim=True))
+    is_first = source.index("tl.load(in1") < source.index("tl.reduce")
+    assert is_first is not is_overwritten
 
 
 def test_sizes_can_be_symbols() -> None:

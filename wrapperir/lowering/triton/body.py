@@ -107,12 +107,13 @@ class KernelBody:
         lanes = writer.column(f"tl.arange(0, {dim.block})", dim.place)
         kind = ".to(tl.int64)" if self.is_wide else ""
         writer.extents[dim] = extent
+        if dim.is_held and dim not in held:
+            held.add(dim)
+            self._write_index(dim, f"{lanes}{kind}", extent)
+            self._write_loads(dim, number)
         self.index.enter(dim, loop.axes)
         self.memory.begin_loop(number, dim)
         if dim.is_held:
-            if dim not in held:
-                held.add(dim)
-                self._write_index(dim, f"{lanes}{kind}", extent)
             for step in loop.body:
                 self._write_in_loop(step, dim, loop.axes)
         else:
@@ -130,6 +131,19 @@ class KernelBody:
             for reduction in reductions:
                 self.values.update(reduction.finish())
         self.memory.end_loop()
+
+    def _write_loads(self, dim: BlockDimension, number: int) -> None:
+        """Write the loads of a row that is held, for all loops over it from ``number`` on.
+
+        The compiler moves no load over a reduction, which would wait for memory again.
+        """
+        for place, step in enumerate(self.kernel.nest.body[number:], number):
+            if isinstance(step, InnerLoop) and self.writer.tile.loops[step.axes] is dim:
+                self.index.enter(dim, step.axes)
+                self.memory.begin_loop(place, dim)
+                for part in step.body:
+                    if isinstance(part, Load) and self.memory.may_precede(part):
+                        self.memory.load(part)
 
     def _write_in_loop(
         self, step: Instruction, dim: BlockDimension, axes: Sequence[Axis], offset: str = ""

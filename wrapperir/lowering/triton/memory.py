@@ -17,7 +17,12 @@ from wrapperir.lowering.loops import (
     StoreMode,
 )
 from wrapperir.lowering.renderer import LoopKernel
-from wrapperir.lowering.substitution import index_of, instructions, operands
+from wrapperir.lowering.substitution import (
+    index_of,
+    instructions,
+    operands,
+    results,
+)
 from wrapperir.lowering.triton.dtypes import TYPES, number_text
 from wrapperir.lowering.triton.index_code import IndexWriter
 from wrapperir.lowering.triton.tile import BlockDimension
@@ -63,6 +68,7 @@ class MemoryCode:
         self._buffers = {buffer.name: buffer.type for buffer in kernel.buffers}
         steps = list(instructions(kernel.nest.body))
         self._written = {step.buffer for step in steps if isinstance(step, Store)}
+        self._defined = {name for step in steps for name in results(step)}
         self._has_loops = any(isinstance(step, InnerLoop) for step in kernel.nest.body)
         self._versions: dict[str, int] = {}
         # What was accessed since threads last waited for each other.
@@ -84,6 +90,11 @@ class MemoryCode:
     def end_loop(self) -> None:
         """Take instructions that are in no inner loop."""
         self._loop = None
+
+    def may_precede(self, step: Load) -> bool:
+        """Say whether a load needs no value of the nest, and reads what nothing writes."""
+        is_plain = self._defined.isdisjoint(_index_names(step.index))
+        return is_plain and step.mask is None and step.buffer not in self._written
 
     def load(self, step: Load) -> BlockValue:
         """Return the value of a load."""
