@@ -100,6 +100,27 @@ def test_many_points_short_rows_and_positions_are_not_split() -> None:
         assert len(plan_kernels(graph).items) == 1
 
 
+@pytest.mark.parametrize(
+    ("rows", "columns", "parts"),
+    [
+        (1024, 3072, 8),
+        (512, 768, 1),
+        (8192, 768, 32),
+        (65536, 16, 512),
+        (8192, 1 << 15, 1),
+    ],
+)
+def test_sums_of_columns_are_split_where_that_saves_time(
+    rows: int, columns: int, parts: int
+) -> None:
+    first, *second = plan_kernels(_graph(ReduceOp.SUM, columns, rows, 1, "cuda")).items
+    assert isinstance(first, KernelLaunch)
+    assert [axis.extent for axis in first.kernel.nest.axes] == [parts, columns][
+        parts == 1 :
+    ]
+    assert len(second) == (parts > 1)
+
+
 def test_variances_are_combined_from_triples() -> None:
     size: tuple[Expr, ...] = (8192,)
     loop = InnerLoop(
@@ -115,7 +136,7 @@ def test_variances_are_combined_from_triples() -> None:
     flat = flatten(nest, "", {})
     assert flat is not None
     buffers = {"x": tensor(_F64, size), "y": tensor(_F64, ())}
-    rule = SplitRule(points=4, row=64, target=8, least=8, width=1)
+    rule = SplitRule(points=4, worth=1, target=8, least=8, width=1)
     split = split_reduction(flat, "w", buffers, {}, rule)
     assert split is not None
     assert {*split.workspaces} == {"w_partial0", "w_partial1", "w_partial2"}

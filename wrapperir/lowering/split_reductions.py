@@ -33,7 +33,12 @@ from wrapperir.ir import (
     contiguous_stride,
     mul,
 )
-from wrapperir.lowering.costs import TypicalSizes
+from wrapperir.lowering.costs import (
+    GPU_COSTS,
+    TypicalSizes,
+    device_costs,
+    operation_cost,
+)
 from wrapperir.lowering.flat_nest import FlatNest, is_atomic, rewrite_axes
 from wrapperir.lowering.kernel import SizeSymbols
 from wrapperir.lowering.loops import Axis, Check, Instruction, Load, Reduce, Scan, Store
@@ -54,21 +59,28 @@ _SPLIT = frozenset(
 class SplitRule:
     """When reductions are split on a kind of device.
 
-    A kernel of fewer than ``points`` parallel points whose rows are at least ``row`` long
-    is split into about ``target`` points, of rows of at least ``least``.  Where memory is
-    contiguous across rows, ``width`` neighbouring points run together.
+    ``points`` programs keep the device busy.  A kernel of fewer is split if that saves at
+    least ``worth``, in bytes of memory traffic that take as long, into about ``target``
+    points, of rows of at least ``least``.  Where memory is contiguous across rows,
+    ``width`` neighbouring points run together, half as many if the kernel is whole, and
+    fewer if half of the device would have nothing to do.
     """
 
     points: int
-    row: int
+    worth: int
     target: int
     least: int
     width: int
 
 
-_CPU_RULE = SplitRule(points=4, row=1 << 17, target=16, least=1 << 13, width=16)
-_GPU_RULE = SplitRule(points=264, row=1 << 12, target=528, least=1 << 10, width=64)
-"""For 132 multiprocessors: two blocks for each before, four after."""
+_CPU_RULE = SplitRule(points=4, worth=3 << 19, target=16, least=1 << 13, width=16)
+_GPU_RULE = SplitRule(
+    points=264, worth=2 * GPU_COSTS.launch, target=528, least=1 << 10, width=64
+)
+"""For 132 multiprocessors: two blocks for each before, four after.
+
+The second kernel takes as long as two that do nothing: it waits for the first.
+"""
 
 
 @frozen(kw_only=True)
@@ -98,35 +110,41 @@ def split_reduction(
     if parts is None or not _can_split(flat):
         return None
     stage, second_code = _first_stage(flat), _second_stage(flat)
-    outer = flat.inner[0]
-    part = Axis(f"{outer.name}p", parts)
     ranges = flat.ranges(symbols)
-    rest = Axis(f"{outer.name}r", ranges.simplify(ceildiv(outer.extent, parts)))
-    if rest.extent == 1 and len(flat.inner) == 1:
+    split_axes: list[Axis] = []
+    rests: list[Axis] = []
+    places: dict[str, Expr] = {}
+    for outer, count in zip(flat.inner, parts, strict=False):
+        part = Axis(f"{outer.name}p", count)
+        rest = Axis(f"{outer.name}r", ranges.simplify(ceildiv(outer.extent, count)))
+        place = mul(Symbol(part.name), rest.extent)
+        split_axes.append(part)
+        if rest.extent != 1:
+            place = place + Symbol(rest.name)
+            rests.append(rest)
+        places[outer.name] = place
+        if not ranges.equal(mul(rest.extent, count), outer.extent):
+            masked = masked_rows(stage, outer.name, outer.extent)
+            if masked is None:
+                return None
+            stage = masked
+    inner = (*rests, *flat.inner[len(parts) :])
+    if not inner:
         return None
-    if not ranges.equal(mul(rest.extent, parts), outer.extent):
-        masked = masked_rows(stage, outer.name, outer.extent)
-        if masked is None:
-            return None
-        stage = masked
-    place = mul(Symbol(part.name), rest.extent)
-    inner = flat.inner[1:]
-    if rest.extent != 1:
-        place = place + Symbol(rest.name)
-        inner = (rest, *inner)
-    shape = evolve(flat, parallel=(*flat.parallel, part), inner=inner)
+    shape = evolve(flat, parallel=(*flat.parallel, *split_axes), inner=inner)
     rewritten = rewrite_axes(
         stage,
         shape.parallel,
         shape.inner,
-        {outer.name: place},
+        places,
         shape.ranges(symbols),
     )
     device = next(
         buffers[e.buffer].device for e in flat.code if isinstance(e, Load | Store)
     )
-    size: tuple[Expr, ...] = (parts, *(axis.extent for axis in flat.parallel))
-    point = tuple(Symbol(axis.name) for axis in (part, *flat.parallel))
+    kept = (*split_axes, *flat.parallel)
+    size = tuple(axis.extent for axis in kept)
+    point = tuple(Symbol(axis.name) for axis in kept)
     workspaces: dict[str, TensorType] = {}
     stores: list[Store] = []
     loads: list[Instruction] = []
@@ -154,7 +172,7 @@ def split_reduction(
     partials = (*loads, *combined)
     second = FlatNest(
         parallel=flat.parallel,
-        inner=(part,),
+        inner=tuple(split_axes),
         code=(*partials, *second_code),
         deep=(*(True,) * len(partials), *(False,) * len(second_code)),
         provenance=flat.provenance,
@@ -167,24 +185,43 @@ def _parts(
     buffers: Mapping[str, TensorType],
     symbols: SizeSymbols,
     rule: SplitRule,
-) -> int | None:
-    """Return how many parts the outermost inner axis is split into."""
+) -> tuple[int, ...] | None:
+    """Return how many parts each of the outermost inner axes is split into."""
     if not flat.inner:
         return None
     sizes = TypicalSizes(symbols)
-    points, row = sizes.points(flat.parallel), sizes.points(flat.inner)
-    least = rule.least
+    points, row = max(sizes.points(flat.parallel), 1), sizes.points(flat.inner)
+    programs, together, least = points, 1, rule.least
     if is_across(flat, buffers, sizes):
-        points = -(-points // rule.width)
-        least //= rule.width
-    if points >= rule.points or row < rule.row:
+        programs = max(2 * points // rule.width, min(points, rule.points // 2))
+        together, least = rule.width, least // rule.width
+    if _traffic(flat, buffers, sizes) * (rule.points / programs - 1) < rule.worth:
         return None
-    extent = flat.inner[0].extent
-    wanted = max(min(-(-rule.target // max(points, 1)), row // least), 2)
-    if not isinstance(extent, int):
-        return wanted
-    wanted = min(wanted, extent)
-    return _near_divisor(extent, wanted) or wanted
+    points = -(-points // together)
+    wanted = max(min(-(-rule.target // points), row // least), 2)
+    parts: list[int] = []
+    for axis in flat.inner:
+        if not isinstance(axis.extent, int):
+            return (*parts, wanted)
+        if wanted < axis.extent:
+            return (*parts, _near_divisor(axis.extent, wanted) or wanted)
+        parts.append(axis.extent)
+        wanted = -(-wanted // axis.extent)
+        if wanted == 1:
+            break
+    return tuple(parts)
+
+
+def _traffic(
+    flat: FlatNest, buffers: Mapping[str, TensorType], sizes: TypicalSizes
+) -> float:
+    """Return the bytes that a nest accesses, its operations in the same unit."""
+    count = sizes.points(flat.axes)
+    accessed = {each.buffer for each in flat.code if isinstance(each, Load | Store)}
+    types = [buffers[name] for name in accessed]
+    costs = device_costs(device_kind(flat, buffers))
+    total = count * operation_cost(flat.code, costs)
+    return total + sum(min(sizes.bytes(t), count * t.dtype.itemsize) for t in types)
 
 
 def _near_divisor(extent: int, wanted: int) -> int | None:
