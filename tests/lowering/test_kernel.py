@@ -23,6 +23,7 @@ from wrapperir.lowering.schedule import (
     launched_kernels,
     plan_kernels,
 )
+from wrapperir.lowering.triton import TritonRenderer
 
 _I, _J, _N = Symbol("i"), Symbol("j"), Symbol("s0")
 
@@ -110,3 +111,30 @@ def test_checks_have_messages_beside_the_kernel_and_on_cpus_a_fault_buffer(
     assert load.index == (Symbol("i0") * 2,)
     assert isinstance(check, Check)
     assert check.message == ""
+
+
+@pytest.mark.parametrize(
+    ("device", "high", "dtype"),
+    [
+        ("cuda", 1 << 20, DType.I32),
+        ("cuda", 1 << 30, DType.I64),
+        ("cuda", None, DType.I64),
+        ("cpu", 1 << 20, DType.I64),
+    ],
+)
+def test_sizes_have_32_bits_on_gpus_where_their_range_proves_it(
+    device: str, high: int | None, dtype: DType
+) -> None:
+    type = tensor(DType.F32, (3, _N), device=Device(device))
+    graph = LoopGraph(
+        buffers={"a": type, "b": type},
+        inputs=("a",),
+        items=(_scaled("first", "a", "b", 2.0, ("i", "j")),),
+        outputs=(("b", BufferView(buffer="b", type=type)),),
+    )
+    symbols = {"s0": SizeSymbol(low=2, high=high)}
+    (launch,) = plan_kernels(graph, SchedulingOptions(symbols=symbols)).items
+    assert isinstance(launch, KernelLaunch)
+    assert [symbol.dtype for symbol in launch.kernel.symbols] == [dtype]
+    source = TritonRenderer().render_kernel(launch.kernel).source
+    assert ("tl.int64" in source) is (dtype is DType.I64)

@@ -44,6 +44,8 @@ from wrapperir.lowering.substitution import (
     results,
 )
 
+_LONGEST_SHORT = (1 << 31) - (1 << 21)
+
 
 @frozen(kw_only=True)
 class KernelLaunch:
@@ -146,6 +148,9 @@ def kernel_of(
     )
     messages = tuple(each.message for each in code if isinstance(each, Check))
     device = buffers[next(iter(names))].device if names else CPU
+    extents = [axis.extent for axis in all_axes(nest.axes, nest.body)]
+    extents += [storage_extent(buffers[name]) for name in names]
+    is_short = device.kind != "cpu" and _are_short(extents, symbols)
     kernel = LoopKernel(
         name="",
         buffers=tuple(
@@ -157,7 +162,7 @@ def kernel_of(
             for name, new in names.items()
         ),
         symbols=tuple(
-            ScalarParameter(new, symbols.get(name, SizeSymbol()).dtype)
+            ScalarParameter(new, _symbol_dtype(symbols.get(name), is_short=is_short))
             for name, new in sizes.items()
         ),
         fault=_fault_buffer() if messages and device.kind == "cpu" else None,
@@ -174,6 +179,17 @@ def kernel_of(
         messages=messages,
         provenance=nest.provenance,
     )
+
+
+def _are_short(extents: Iterable[Expr], symbols: SizeSymbols) -> bool:
+    """Say whether sizes are known to fit 32 bits, with a tile that reaches beyond them."""
+    ranges = IndexRanges({}, symbol_intervals(symbols))
+    return all(ranges.interval(extent)[1] <= _LONGEST_SHORT for extent in extents)
+
+
+def _symbol_dtype(symbol: SizeSymbol | None, *, is_short: bool) -> DType:
+    dtype = DType.I64 if symbol is None else symbol.dtype
+    return DType.I32 if is_short and dtype is DType.I64 else dtype
 
 
 def _accesses(code: Iterable[Instruction]) -> dict[str, Access]:
