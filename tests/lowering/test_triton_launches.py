@@ -63,7 +63,8 @@ def test_flat_blocks(rows: int, columns: int, block: int, warps: int) -> None:
 @pytest.mark.parametrize(
     ("rows", "columns", "dtype", "shape"),
     [
-        (4096, 4096, DType.F32, (32, 32)),
+        (4096, 4096, DType.F32, (64, 64)),
+        (512, 512, DType.F32, (32, 32)),
         (4096, 4096, DType.BF16, (64, 64)),
         (3, 4096, DType.F32, (4, 256)),
         (4096, 5, DType.F32, (128, 8)),
@@ -88,9 +89,9 @@ def test_tiles(rows: int, columns: int, dtype: DType, shape: tuple[int, int]) ->
         (4096, 4096, ReductionForm.PERSISTENT, (1, 4096, 16)),
         (4096, 64, ReductionForm.PERSISTENT, (8, 64, 2)),
         (16, 1024, ReductionForm.PERSISTENT, (1, 1024, 4)),
-        (4096, 100_000, ReductionForm.LOOPED, (1, 2048, 16)),
+        (4096, 100_000, ReductionForm.LOOPED, (1, 4096, 16)),
         (4096, 1500, ReductionForm.LOOPED, (2, 2048, 16)),
-        (4096, 100_000, ReductionForm.PERSISTENT, (1, 2048, 16)),
+        (4096, 100_000, ReductionForm.PERSISTENT, (1, 4096, 16)),
     ],
 )
 def test_rows(

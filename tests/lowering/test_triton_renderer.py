@@ -93,7 +93,9 @@ def test_rows_at_hand_are_loaded_before_they_are_reduced(is_overwritten: bool) -
     )
     x, y = torch.randn(7, 100), torch.randn(7, 100)
     out = y.clone() if is_overwritten else torch.empty(7, 100)
-    buffers = {"in0": x, "in1": out} if is_overwritten else {"in0": x, "in1": y, "out0": out}
+    buffers = (
+        {"in0": x, "in1": out} if is_overwritten else {"in0": x, "in1": y, "out0": out}
+    )
     form = ReductionForm.PERSISTENT
     source = run(nest("shifted", (7,), *body), buffers, form=form).source
     torch.testing.assert_close(out, y + x.amax(1, keepdim=True))

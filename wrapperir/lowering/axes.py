@@ -242,7 +242,7 @@ def _reduction_form(nest: Nest, accesses: Sequence[LinearAccess]) -> ReductionFo
 
     The limits are Inductor's: 1,024 elements along which memory is contiguous, else 64.
     Rows that several loops run over are held up to 4,096 elements, which saves reading them
-    again.
+    again; so are those of scans, which then need no carry.
     """
     inner = _inner_axes(nest)
     count: Expr = 1
@@ -256,7 +256,8 @@ def _reduction_form(nest: Nest, accesses: Sequence[LinearAccess]) -> ReductionFo
         a.bytes for a in accesses if _is_contiguous(a, lambda name: name not in names)
     )
     loops = sum(isinstance(step, InnerLoop) for step in nest.body)
-    most = _LONGEST_READ_AGAIN if loops > 1 else _LONGEST_PERSISTENT
+    is_read_again = loops > 1 or _scans(nest)
+    most = _LONGEST_READ_AGAIN if is_read_again else _LONGEST_PERSISTENT
     if along < across:
         most = _LONGEST_OUTER_PERSISTENT
     return ReductionForm.PERSISTENT if count <= most else ReductionForm.LOOPED

@@ -39,6 +39,7 @@ _REDUCTIONS: Mapping[ReduceOp, type[Reduction]] = {
     ReduceOp.WELFORD: Moments,
     ReduceOp.ONLINE_SOFTMAX: Softmax,
 }
+_LONGEST_LOADED = 4096
 _INT32 = (-(1 << 31), (1 << 31) - 1)
 
 
@@ -136,7 +137,10 @@ class KernelBody:
         """Write the loads of a row that is held, for all loops over it from ``number`` on.
 
         The compiler moves no load over a reduction, which would wait for memory again.
+        Longer rows would take the registers of too many threads.
         """
+        if not isinstance(dim.extent, int) or dim.extent > _LONGEST_LOADED:
+            return
         for place, step in enumerate(self.kernel.nest.body[number:], number):
             if isinstance(step, InnerLoop) and self.writer.tile.loops[step.axes] is dim:
                 self.index.enter(dim, step.axes)

@@ -22,6 +22,11 @@ _UNKNOWN_SIZE = 4096
 _MOST_ELEMENTS = 4096
 """The most elements of a tile that an inner loop is held in, beside a single row."""
 
+_BUSY = 264
+"""Programs that keep a device busy."""
+_LONGEST_WHOLE = 16384
+"""The longest row that one block of a loop covers."""
+
 
 class Contiguous(StrEnum):
     """The dimension along which the accesses of inner loops are contiguous."""
@@ -96,9 +101,8 @@ def _pointwise(kernel: LoopKernel, tile: Tile) -> list[LaunchRule]:
             shapes = [(most,), (most // 2,)]
             sizes = [_power(max(points, 1))]
         case 2:
-            shapes = [(32, 32), (64, 64), (16, 64), (64, 16), (16, 256), (256, 16)]
-            if all(buffer.type.dtype.itemsize <= 2 for buffer in kernel.buffers):
-                # A row of 32 elements would be less than a cache line's half.
+            shapes = [(64, 64), (32, 32), (16, 64), (64, 16), (16, 256), (256, 16)]
+            if prod(sizes) < _BUSY * prod(shapes[0]):
                 shapes[:2] = shapes[1::-1]
         case _:
             ones = [1] * len(dims[3:])
@@ -198,12 +202,18 @@ def _inner_reduction(kernel: LoopKernel, tile: Tile) -> list[LaunchRule]:
         )
         return launches
     heavy = _work(kernel) >= 10 and points >= 1024
-    most = 1024 if heavy else 2048
+    is_long = _reads_again(kernel)
+    most = 1024 if heavy else 4096 if is_long else 2048
     rows = min(2 if length <= 2048 else 1, _power(_rows(tile)))
-    for rows_here, most_here in ((rows, most), (1, most), (1, most // 2), (1, most * 2)):
+    shapes = [(rows, most), (1, most), (1, most // 2), (1, most * 2)]
+    if is_long and length <= _LONGEST_WHOLE:
+        shapes.append((1, _LONGEST_WHOLE))
+    for rows_here, most_here in shapes:
         columns = _columns(tile, most_here)
-        elements = rows_here * max(columns.values())
-        launches.append(_reducing(tile, rows_here, columns, _clamp(elements // 128, 1, 16)))
+        widest = max(columns.values())
+        most_warps = 16 if widest <= 8192 else 32
+        warps = _clamp(rows_here * widest // 128, 1, most_warps)
+        launches.append(_reducing(tile, rows_here, columns, warps))
     return launches
 
 
@@ -266,6 +276,13 @@ def _work(kernel: LoopKernel) -> int:
         if isinstance(loop, InnerLoop)
         for step in loop.body
     )
+
+
+def _reads_again(kernel: LoopKernel) -> bool:
+    """Say whether a row is read twice, or its blocks wait for each other in a scan."""
+    loops = [step for step in kernel.nest.body if isinstance(step, InnerLoop)]
+    scans = any(isinstance(step, Scan) for loop in loops for step in loop.body)
+    return len(loops) > 1 or scans
 
 
 def _contiguous(kernel: LoopKernel, ranges: IndexRanges) -> Contiguous:
