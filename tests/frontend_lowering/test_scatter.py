@@ -26,6 +26,7 @@ def _along_a_dimension(
         wide.scatter_add(0, some, wide),
         (x > 0).scatter(1, order, s > 0),
         x.scatter(0, some, s, reduce="add"),
+        x.scatter(0, some, s, reduce="multiply"),
         scalar.scatter_add(0, zero, scalar),
         scalar.scatter(0, zero.reshape(1), 1.5),
         scalar.reshape(1).scatter(0, zero, 1.5),
@@ -35,7 +36,7 @@ def _along_a_dimension(
 
 def _reductions(x: torch.Tensor, s: torch.Tensor, some: torch.Tensor) -> Results:
     found: list[torch.Tensor] = []
-    for reduce in ("sum", "mean", "amin", "amax"):
+    for reduce in ("sum", "mean", "prod", "amin", "amax"):
         for own in (True, False):
             for a, b in ((x, s), ((x * 7).long(), (s * 7).long())):
                 found.append(a.scatter_reduce(0, some, b, reduce, include_self=own))

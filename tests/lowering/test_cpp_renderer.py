@@ -198,6 +198,7 @@ def test_stores_combine_with_memory() -> None:
     places = index[:, None].expand(8, 3)
     for mode, reduce in (
         (StoreMode.ADD, "sum"),
+        (StoreMode.MUL, "prod"),
         (StoreMode.MIN, "amin"),
         (StoreMode.MAX, "amax"),
     ):

@@ -93,7 +93,12 @@ def test_moments_of_parts_are_combined() -> None:
 
 @pytest.mark.parametrize(
     ("mode", "wanted"),
-    [(StoreMode.ADD, [8, 7]), (StoreMode.MIN, [1, 2]), (StoreMode.MAX, [5, 5])],
+    [
+        (StoreMode.ADD, [8, 7]),
+        (StoreMode.MUL, [10, 10]),
+        (StoreMode.MIN, [1, 2]),
+        (StoreMode.MAX, [5, 5]),
+    ],
 )
 @pytest.mark.parametrize("dtype", [DType.F32, DType.I8])
 def test_stores_combine(mode: StoreMode, wanted: list[int], dtype: DType) -> None:

@@ -41,7 +41,10 @@ from wrapperir.lowering.point_accesses import PointAccesses
 
 SymbolValues: TypeAlias = Mapping[str, int | float]
 
-_COMBINED = {StoreMode.ADD: "sum", StoreMode.MIN: "amin", StoreMode.MAX: "amax"}
+_COMBINED = {
+    **{StoreMode.ADD: "sum", StoreMode.MUL: "prod"},
+    **{StoreMode.MIN: "amin", StoreMode.MAX: "amax"},
+}
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 

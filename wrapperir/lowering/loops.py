@@ -88,13 +88,14 @@ class Apply:
 class StoreMode(StrEnum):
     """The way a store changes memory.
 
-    ``ADD``, ``MIN`` and ``MAX`` combine with the element there, atomically: several points
-    may write the same element.  With ``OVERWRITE`` no two points write the same element,
-    except where eager does not define the result.
+    ``ADD``, ``MUL``, ``MIN`` and ``MAX`` combine with the element there, atomically:
+    several points may write the same element.  With ``OVERWRITE`` no two points write the
+    same element, except where eager does not define the result.
     """
 
     OVERWRITE = "overwrite"
     ADD = "add"
+    MUL = "mul"
     MIN = "min"
     MAX = "max"
 

@@ -42,6 +42,7 @@ _ATOMIC: dict[StoreMode, frozenset[DType]] = {
 
 _REDUCTIONS = {
     StoreMode.ADD: ReduceOp.SUM,
+    StoreMode.MUL: ReduceOp.PROD,
     StoreMode.MIN: ReduceOp.MIN,
     StoreMode.MAX: ReduceOp.MAX,
 }
@@ -57,7 +58,9 @@ def require_mode(scope: LoopScope, target: IndexedTensor, mode: StoreMode) -> No
     if torch.are_deterministic_algorithms_enabled():
         raise NotLoweredError("the order of writes is not defined")
     is_cpu = scope.buffers[target.buffer].device.kind == "cpu"
-    if mode is not StoreMode.OVERWRITE and not is_cpu and target.dtype not in _ATOMIC[mode]:
+    if is_cpu or mode is StoreMode.OVERWRITE:
+        return
+    if target.dtype not in _ATOMIC.get(mode, ()):
         raise NotLoweredError(f"no atomic {mode.value} of {target.dtype.value}")
 
 
@@ -124,9 +127,8 @@ RULES[aten.scatter_add.default] = partial(_scatter, mode=StoreMode.ADD)
 @rule(aten.scatter.reduce, aten.scatter.value_reduce)
 def _scatter_combining(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     reduce = node.kwargs.get("reduce", node.args[-1])
-    if reduce != "add":
-        raise NotLoweredError(f"no atomic {reduce}")
-    return _scatter(scope, node, mode=StoreMode.ADD)
+    modes = {"add": StoreMode.ADD, "multiply": StoreMode.MUL}
+    return _scatter(scope, node, mode=modes[str(reduce)])
 
 
 @rule(aten.scatter_reduce.two)
@@ -170,11 +172,9 @@ def _reduced(
     """Lower a reduction of updates into elements, which count too if the node says so."""
     source = scope.tensor(node.args[0])
     own = argument(node, 5, "include_self", True)
-    modes = {"sum": StoreMode.ADD, "mean": StoreMode.ADD}
+    modes = {"sum": StoreMode.ADD, "mean": StoreMode.ADD, "prod": StoreMode.MUL}
     modes |= {"amin": StoreMode.MIN, "amax": StoreMode.MAX}
-    mode = modes.get(reduce)
-    if mode is None:
-        raise NotLoweredError(f"no atomic {reduce}")
+    mode = modes[reduce]
     require_mode(scope, source, mode)
     target = changed(scope, node)
     if not own:

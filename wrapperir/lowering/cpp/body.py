@@ -28,6 +28,7 @@ from wrapperir.lowering.scalar_op import ScalarOp
 
 _COMBINING: Mapping[StoreMode, ScalarOp] = {
     StoreMode.ADD: ScalarOp.ADD,
+    StoreMode.MUL: ScalarOp.MUL,
     StoreMode.MIN: ScalarOp.MINIMUM,
     StoreMode.MAX: ScalarOp.MAXIMUM,
 }

@@ -21,8 +21,9 @@ from wrapperir.lowering.triton.index_code import WRITTEN
 from wrapperir.lowering.triton.scalar_code import scalar_code
 from wrapperir.lowering.triton.scans import SCANNED
 
-_ADDED = frozenset({DType.F64, DType.F32, DType.F16, DType.BF16, DType.I64, DType.I32})
+_SUMMED = frozenset({DType.F64, DType.F32, DType.F16, DType.BF16, DType.I64, DType.I32})
 _COMPARED = frozenset({DType.F64, DType.F32, DType.I64, DType.I32, DType.U64, DType.U32})
+_ATOMIC = {StoreMode.ADD: _SUMMED, StoreMode.MIN: _COMPARED, StoreMode.MAX: _COMPARED}
 
 
 def nest_refusal(nest: Nest) -> str | None:
@@ -66,8 +67,7 @@ def _refusal(step: Instruction, dtypes: dict[str, DType]) -> str | None:
 
 def _store_refusal(step: Store, dtypes: dict[str, DType]) -> str | None:
     dtype = dtypes[step.value]
-    able = _ADDED if step.mode is StoreMode.ADD else _COMPARED
-    if step.mode is not StoreMode.OVERWRITE and dtype not in able:
+    if step.mode is not StoreMode.OVERWRITE and dtype not in _ATOMIC.get(step.mode, ()):
         return f"Triton kernels have no atomic {step.mode.value} of {dtype.value}"
     return _index_refusal(step)
 
