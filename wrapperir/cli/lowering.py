@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from attrs import frozen
@@ -30,6 +30,9 @@ from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, Note
 from wrapperir.emit.constants import read_constants
 from wrapperir.frontend import Lowered
 from wrapperir.loading import find_artifacts
+
+if TYPE_CHECKING:
+    from wrapperir.frontend.lowering.lower import LoweringStages
 
 _FORMS = (
     "define example_inputs() or EXAMPLE_INPUTS: a tensor, a tuple of the positional "
@@ -69,24 +72,38 @@ def lower_target(text: str, frontend: str) -> Lowered:
         DiagnosticError: WIR901 to WIR903, WIR907, or what the frontend reports.
         OSError: the file cannot be read.
     """
-    path = check_target(text)
-    if text.endswith(".pt2"):
-        exported = guarded(path, _load, path)
-    else:
-        exported = guarded(path, _export, load_target(text))
+    if frontend == "lowering":
+        return lower_in_stages(text).lowered
+    path, exported = _exported(text)
     if frontend == "export":
         from wrapperir.frontend.export import lower_exported
 
         return lower_exported(exported)
-    if frontend == "lowering":
-        from wrapperir.frontend.lowering.exported import lower_exported as lower_loops
-
-        lowered: Lowered = guarded(path, lower_loops, exported).lowered
-        return lowered
     from wrapperir.frontend.inductor.exported import lower_exported as lower_fused
 
-    lowered = guarded(path, lower_fused, exported)
+    lowered: Lowered = guarded(path, lower_fused, exported)
     return lowered
+
+
+def lower_in_stages(text: str) -> "LoweringStages":
+    """Return the loops, schedule and program of what :func:`check_target` accepts.
+
+    Raises:
+        DiagnosticError: as :func:`lower_target`.
+        OSError: the file cannot be read.
+    """
+    from wrapperir.frontend.lowering.exported import lower_exported
+
+    path, exported = _exported(text)
+    stages: LoweringStages = guarded(path, lower_exported, exported)
+    return stages
+
+
+def _exported(text: str) -> tuple[Path, torch.export.ExportedProgram]:
+    path = check_target(text)
+    if text.endswith(".pt2"):
+        return path, guarded(path, _load, path)
+    return path, guarded(path, _export, load_target(text))
 
 
 def _load(path: Path) -> torch.export.ExportedProgram:

@@ -18,8 +18,10 @@ class DecisionKind(StrEnum):
 class FusionDecision:
     """A decision about two items that share memory.
 
-    ``bytes`` is the memory traffic that putting them into one kernel saves, or would
-    save; ``reason`` says why they stay apart.
+    ``first`` and ``second`` are the nests that the items are fused of, and the buffers that
+    were inlined into them; ``first`` of what is inlined is a buffer.  ``bytes`` is the
+    memory traffic that putting them into one kernel saves, or would save; ``reason`` says
+    why they stay apart.
     """
 
     kind: DecisionKind
@@ -29,12 +31,19 @@ class FusionDecision:
     reason: str = ""
 
 
+_WORDS = {
+    DecisionKind.FUSE: ("fused", "+"),
+    DecisionKind.INLINE: ("inlined", "into"),
+    DecisionKind.KEEP: ("not fused", "+"),
+}
+
+
 def format_decisions(decisions: Iterable[FusionDecision]) -> str:
     """Return a line for each decision."""
     lines: list[str] = []
     for decision in decisions:
-        names = f"{_format_names(decision.first)} + {_format_names(decision.second)}"
-        verb = "not fused" if decision.kind is DecisionKind.KEEP else f"{decision.kind}d"
+        verb, word = _WORDS[decision.kind]
+        names = f"{_format_names(decision.first)} {word} {_format_names(decision.second)}"
         line = f"{verb}: {names}, {format_bytes(decision.bytes)}"
         lines.append(f"{line}: {decision.reason}" if decision.reason else line)
     return "".join(f"{line}\n" for line in lines)

@@ -164,7 +164,7 @@ class Recomputation:
         self.decisions.append(
             FusionDecision(
                 kind=DecisionKind.KEEP if isinstance(flat, str) else DecisionKind.INLINE,
-                first=self.names[node.number],
+                first=(buffer,),
                 second=self.names[reader.number],
                 bytes=self._sizes.bytes(self.buffers[buffer]),
                 reason=flat if isinstance(flat, str) else "",
@@ -172,10 +172,7 @@ class Recomputation:
         )
         if isinstance(flat, str):
             return False
-        self.names[reader.number] = (
-            *self.names[node.number],
-            *self.names[reader.number],
-        )
+        self.names[reader.number] = (buffer, *self.names[reader.number])
         self.graph.replace(reader, flat, *accessed_buffers(flat), node)
         return True
 

@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 import torch
 
+from wrapperir.diagnostics import Code
 from wrapperir.ir import TensorType, evaluate_int, storage_extent
 from wrapperir.lowering.eager import dtype_in_torch
 from wrapperir.lowering.interpreter import SymbolValues, faults_at, run_nest
@@ -80,9 +81,13 @@ def run_graph(
     """Return the memory of each output of a graph; inputs are not changed.
 
     Raises:
-        DiagnosticError: as :func:`~wrapperir.lowering.interpreter.run_nest`.
+        DiagnosticError: WIR800, an input is missing; or as
+            :func:`~wrapperir.lowering.interpreter.run_nest`.
     """
     values = symbols or {}
+    missing = [name for name in graph.inputs if name not in inputs]
+    if missing:
+        raise Code.RUN_INPUT_COUNT.error(f"there is no input {', '.join(missing)}")
     memory = new_memory(graph.buffers, inputs, values)
     views = {name: strided(memory[name], t, values) for name, t in graph.buffers.items()}
     for number, item in enumerate(graph.items):

@@ -1,5 +1,6 @@
 """Exported programs as programs of our own kernels."""
 
+import warnings
 from typing import Any
 
 import torch
@@ -30,7 +31,9 @@ def lower_exported(
     Raises:
         DiagnosticError: WIR600 to WIR605, what neither loops nor lines express.
     """
-    functional = exported.run_decompositions(dict(table()))
+    with warnings.catch_warnings():  # torch copies trees in a way that it deprecates
+        warnings.simplefilter("ignore", FutureWarning)
+        functional = exported.run_decompositions(dict(table()))
     module = functional.graph_module
     held: dict[torch.fx.Node, HeldTensor] = {}
     placeholders = module.graph.find_nodes(op="placeholder")

@@ -22,7 +22,7 @@ from wrapperir.frontend.aten.storage_offsets import Place
 from wrapperir.frontend.lowering.effect_tokens import HAS_EFFECTS, remove_effect_tokens
 from wrapperir.frontend.lowering.graph import lower_graph
 from wrapperir.frontend.lowering.program import ScheduleLines, output_values
-from wrapperir.lowering.kernel import SizeSymbol
+from wrapperir.lowering.kernel import SizeSymbol, SizeSymbols
 from wrapperir.lowering.loops import LoopGraph
 from wrapperir.lowering.schedule import (
     Rounding,
@@ -35,8 +35,12 @@ from wrapperir.passes import insert_frees
 
 @frozen(kw_only=True)
 class LoweringStages:
-    """The stages of a graph: loop nests, kernels in order, program."""
+    """The stages of a graph: loop nests, kernels in order, program.
 
+    ``symbols`` is what was known of its size symbols.
+    """
+
+    symbols: SizeSymbols
     loops: LoopGraph
     schedule: Schedule
     lowered: Lowered
@@ -100,6 +104,7 @@ def lower_to_program(
         finished_program(scope, outputs), definitions=tuple(builder.definitions.values())
     )
     return LoweringStages(
+        symbols=symbols,
         loops=lowered.loops,
         schedule=schedule,
         lowered=Lowered(insert_frees(program), scope.shared.tensors),
