@@ -1,7 +1,7 @@
 """C++ kernels of drawn graphs compute what the graphs say, with lanes of every kind."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from unittest.mock import patch
 
 import torch
@@ -26,7 +26,7 @@ from wrapperir.lowering.schedule_interpreter import (
 
 
 @contextmanager
-def _small_lanes() -> Iterator[None]:
+def small_lanes() -> Iterator[None]:
     """Have short axes take what long axes take: lanes, strips, chunks and threads."""
     with ExitStack() as stack:
         for module, name, value in (
@@ -37,14 +37,15 @@ def _small_lanes() -> Iterator[None]:
         yield
 
 
-def _launches(schedule: Schedule) -> RunLaunch:
+def launches_of(schedule: Schedule, *, has_small_lanes: bool) -> RunLaunch:
     """Return what runs the kernels of a schedule, compiled, in order."""
     kernels = [
         evolve(item.kernel, name=f"kernel_{place}")
         for place, item in enumerate(schedule.items)
         if isinstance(item, KernelLaunch)
     ]
-    built = iter(build_kernels(kernels) if kernels else [])
+    with small_lanes() if has_small_lanes else nullcontext():
+        built = iter(build_kernels(kernels) if kernels else [])
 
     def run(item: KernelLaunch, memory: BufferMemory, symbols: SymbolValues) -> None:
         buffers = [memory[name] for name in item.buffers]
@@ -65,10 +66,7 @@ def test_kernels_of_graphs_compute_them(
     schedule = plan_kernels(graph, options)
     inputs = drawn_inputs(graph)
     wanted = run_graph(graph, inputs, VALUES, call=add_one)
-    with ExitStack() as stack:
-        if has_small_lanes:
-            stack.enter_context(_small_lanes())
-        launches = _launches(schedule)
+    launches = launches_of(schedule, has_small_lanes=has_small_lanes)
     got = run_schedule(schedule, inputs, VALUES, call=add_one, launch=launches)
     for name, memory in wanted.items():
         assert torch.equal(memory, got[name]), name

@@ -79,6 +79,7 @@ def test_what_is_well_formed_has_no_diagnostics() -> None:
         ),
         ((_X, inner("i0", 6, _X)), Code.LOOP_REDEFINITION),
         ((inner("r0", 6, _X), inner("r0", 6, _X)), Code.LOOP_REDEFINITION),
+        ((inner("r0", 6, _X), inner("r0", 5)), Code.LOOP_REDEFINITION),
         ((_X, _K, apply("s", ScalarOp.ADD, "v0", "v1")), Code.LOOP_DTYPE),
         ((_K, apply("s", ScalarOp.EXP, "v1", dtype=DType.I64)), Code.LOOP_DTYPE),
         ((_X, apply("s", ScalarOp.LT, "v0", "v0")), Code.LOOP_DTYPE),

@@ -33,7 +33,7 @@ class Axis:
     """A loop variable, which counts from 0 to ``extent - 1``.
 
     The extent is an expression over the program's size symbols.  Indices use the name as
-    a symbol.
+    a symbol.  Inner loops may use one name if they have the same extent.
     """
 
     name: str

@@ -66,6 +66,7 @@ class _NestCheck:
     symbols: set[str]
     found: list[Diagnostic] = field(factory=list[Diagnostic])
     _visible_axes: set[str] = field(factory=set[str])
+    _extents: dict[str, Expr] = field(factory=dict[str, Expr])
     _values: dict[str, DType] = field(factory=dict[str, DType])
     _defined: set[str] = field(factory=set[str])
     _hidden: dict[str, str] = field(factory=dict[str, str])
@@ -80,6 +81,9 @@ class _NestCheck:
                 if name not in self.symbols:
                     message = f"the extent of {axis.name} uses {name}, which is not a size"
                     self._report(Code.LOOP_NAME, message, at)
+            if self._extents.setdefault(axis.name, axis.extent) != axis.extent:
+                message = f"{axis.name} has another extent in another loop"
+                self._report(Code.LOOP_REDEFINITION, message, at)
             self._visible_axes.add(axis.name)
 
     def loop(self, loop: InnerLoop, path: LinePath) -> None:

@@ -14,13 +14,18 @@ from wrapperir.testing.conformance import (
 from wrapperir.testing.faults import FAULTS, Faulty, inject
 from wrapperir.testing.inputs import example_constants, example_inputs, example_symbols
 from wrapperir.testing.memory_check import MemoryConflict, memory_conflicts, peak_bytes
+from wrapperir.testing.nests import DrawnNest, nest_inputs, nests
 from wrapperir.testing.programs import programs
+from wrapperir.testing.value_facts import SIZE_VALUES, SIZES
 
 __all__ = [
     "CASES",
     "FAULTS",
+    "SIZES",
+    "SIZE_VALUES",
     "Case",
     "ConformanceError",
+    "DrawnNest",
     "Faulty",
     "MemoryConflict",
     "Outcome",
@@ -30,6 +35,8 @@ __all__ = [
     "example_symbols",
     "inject",
     "memory_conflicts",
+    "nest_inputs",
+    "nests",
     "peak_bytes",
     "programs",
 ]
