@@ -1,77 +1,25 @@
-"""Eager's functions of the operators of nests, and numbers that tell them apart."""
-
-from collections.abc import Callable, Mapping
-from functools import partial
+"""The operators that take a dtype, and numbers that tell operators apart."""
 
 import torch
 
 from wrapperir.ir import DType
-from wrapperir.lowering.scalar_op import ScalarOp
+from wrapperir.lowering.scalar_op import ScalarOp, takes_dtype
 
 FLOATS = (DType.F32, DType.F64)
 WHOLE = (DType.I64, DType.I32, DType.I16, DType.I8, DType.U8)
 LENGTH = 61
-_OF_BOTH = frozenset(
-    {
-        *(ScalarOp.NEG, ScalarOp.ABS, ScalarOp.SIGN, ScalarOp.ADD, ScalarOp.SUB),
-        *(ScalarOp.MUL, ScalarOp.FLOORDIV, ScalarOp.TRUNCDIV, ScalarOp.REMAINDER),
-        *(ScalarOp.FMOD, ScalarOp.POW, ScalarOp.MINIMUM, ScalarOp.MAXIMUM, ScalarOp.EQ),
-        *(ScalarOp.NE, ScalarOp.LT, ScalarOp.LE, ScalarOp.GT, ScalarOp.GE),
-        *(ScalarOp.FLOOR, ScalarOp.CEIL, ScalarOp.TRUNC, ScalarOp.ROUND),
-    }
-)
-_OF_WHOLE = frozenset(
-    {
-        *(ScalarOp.BITNOT, ScalarOp.AND, ScalarOp.OR, ScalarOp.XOR),
-        *(ScalarOp.SHL, ScalarOp.SHR),
-    }
-)
-_OF_BOOLS = frozenset(
-    {
-        *(ScalarOp.NOT, ScalarOp.AND, ScalarOp.OR, ScalarOp.XOR, ScalarOp.EQ),
-        *(ScalarOp.NE, ScalarOp.LT, ScalarOp.LE, ScalarOp.GT, ScalarOp.GE),
-        *(ScalarOp.MINIMUM, ScalarOp.MAXIMUM, ScalarOp.ADD, ScalarOp.MUL),
-        *(ScalarOp.SIGN, ScalarOp.ISNAN, ScalarOp.ISINF, ScalarOp.SIGNBIT),
-    }
-)
-_NOT_OF_FLOATS = frozenset(
-    {ScalarOp.CAST, ScalarOp.BITCAST, ScalarOp.WHERE, ScalarOp.NOT, *_OF_WHOLE}
-)
-_OF_HALVES = _OF_BOTH - {ScalarOp.POW, ScalarOp.FLOORDIV} | {ScalarOp.DIV, ScalarOp.ISNAN}
 DIVISIONS = frozenset(
     {ScalarOp.FLOORDIV, ScalarOp.TRUNCDIV, ScalarOp.REMAINDER, ScalarOp.FMOD}
 )
-_NAMED: Mapping[ScalarOp, Callable[..., torch.Tensor]] = {
-    ScalarOp.FLOORDIV: partial(torch.div, rounding_mode="floor"),
-    ScalarOp.TRUNCDIV: partial(torch.div, rounding_mode="trunc"),
-    ScalarOp.NOT: torch.logical_not,
-    ScalarOp.BITNOT: torch.bitwise_not,
-    ScalarOp.AND: torch.bitwise_and,
-    ScalarOp.OR: torch.bitwise_or,
-    ScalarOp.XOR: torch.bitwise_xor,
-    ScalarOp.SHL: torch.bitwise_left_shift,
-    ScalarOp.SHR: torch.bitwise_right_shift,
-}
+_CONVERSIONS = (ScalarOp.CAST, ScalarOp.BITCAST, ScalarOp.WHERE)
 
 
 def operators_of(dtype: DType) -> list[ScalarOp]:
-    """Return the operators that take a dtype."""
-    if dtype is DType.BOOL:
-        return [op for op in ScalarOp if op in _OF_BOOLS]
-    if dtype in (DType.F16, DType.BF16):
-        return [op for op in ScalarOp if op in _OF_HALVES]
-    if dtype.is_float:
-        return [op for op in ScalarOp if op not in _NOT_OF_FLOATS]
-    found = [op for op in ScalarOp if op in _OF_BOTH | _OF_WHOLE]
-    if dtype is not DType.U8:  # eager's sign bit is that of signed dtypes
-        found.append(ScalarOp.SIGNBIT)
+    """Return the operators that take a dtype, without conversions and ``where``."""
+    found = [op for op in ScalarOp if takes_dtype(op, dtype) and op not in _CONVERSIONS]
+    if dtype is DType.U8:  # eager's sign bit is that of signed dtypes
+        found.remove(ScalarOp.SIGNBIT)
     return found
-
-
-def eager(op: ScalarOp) -> Callable[..., torch.Tensor]:
-    """Return eager's function of an operator."""
-    found = _NAMED.get(op)
-    return getattr(torch, op.value) if found is None else found
 
 
 def numbers(dtype: DType, seed: int, length: int = LENGTH) -> torch.Tensor:

@@ -13,7 +13,6 @@ from tests.lowering.eager_operators import (
     FLOATS,
     LENGTH,
     WHOLE,
-    eager,
     numbers,
     operators_of,
     same,
@@ -35,6 +34,7 @@ from tests.lowering.triton_nests import (
     transposed,
 )
 from wrapperir.ir import DType, evaluate_int
+from wrapperir.lowering.eager import eager_operator
 from wrapperir.lowering.loops import InnerLoop, Nest, Step
 from wrapperir.lowering.renderer import ReductionForm
 from wrapperir.lowering.scalar_op import ReduceOp, ScalarOp, operand_count, result_dtype
@@ -101,7 +101,7 @@ def test_an_operator_gives_eagers_bits(dtype: DType, tmp_path: Path) -> None:
     for op, got in outs.items():
         if op is ScalarOp.POW and dtype.is_integer:
             continue
-        wanted = eager(op)(*(left, right)[: operand_count(op)])
+        wanted = eager_operator(op)(*(left, right)[: operand_count(op)])
         if op in DIVISIONS and dtype.is_float:
             plain = (left.double() / right.double()).abs() < 1 << 20
             got, wanted = got[plain], wanted[plain]

@@ -8,7 +8,6 @@ from tests.lowering.eager_operators import (
     FLOATS,
     LENGTH,
     WHOLE,
-    eager,
     numbers,
     operators_of,
     same,
@@ -16,6 +15,7 @@ from tests.lowering.eager_operators import (
 from tests.lowering.triton_kernels import run
 from tests.lowering.triton_nests import I0, apply, constant, load, nest, store
 from wrapperir.ir import DType
+from wrapperir.lowering.eager import eager_operator
 from wrapperir.lowering.loops import Step
 from wrapperir.lowering.scalar_op import ScalarOp, operand_count, result_dtype
 
@@ -51,7 +51,7 @@ def test_an_operator_gives_eagers_result(dtype: DType) -> None:
         if op is ScalarOp.POW and dtype.is_integer:
             continue  # large powers raise in eager
         operands = (left, right)[: operand_count(op)]
-        wanted = eager(op)(*operands)
+        wanted = eager_operator(op)(*operands)
         if op is ScalarOp.SUB and dtype is DType.BOOL:
             continue
         if op in DIVISIONS and dtype.is_float:
@@ -80,7 +80,7 @@ def test_a_shift_by_too_many_bits(dtype: DType) -> None:
     right = torch.arange(LENGTH).to(kind)
     found = _results(dtype, left, right)
     for op in (ScalarOp.SHL, ScalarOp.SHR):
-        assert torch.equal(found[op], eager(op)(left, right)), op
+        assert torch.equal(found[op], eager_operator(op)(left, right)), op
 
 
 def test_a_cast_gives_eagers_result() -> None:

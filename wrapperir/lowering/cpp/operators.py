@@ -36,6 +36,9 @@ def format_apply(
     if op is ScalarOp.WHERE:
         return f"{operands[0]} ? {operands[1]} : {operands[2]}"
     if first in HALVES:
+        if op is ScalarOp.TRUNCDIV:  # eager rounds the quotient before it truncates
+            quotient = format_apply(ScalarOp.DIV, first, dtypes, operands)
+            return format_apply(ScalarOp.TRUNC, first, dtypes[:1], [quotient])
         wide = [format_cast(operand, first, DType.F32) for operand in operands]
         inner = format_apply(op, DType.F32, [DType.F32] * len(wide), wide)
         if result is DType.BOOL:
