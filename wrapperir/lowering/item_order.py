@@ -6,7 +6,7 @@ and allocates.  The one of the lowest peak is taken.
 """
 
 import heapq
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 
 from attrs import frozen
 
@@ -21,26 +21,44 @@ def lowest_peak_order(
     """Return the nodes in an order; ``kept`` buffers are live until the end."""
     memory = _Memory.of(graph, buffers, kept, sizes)
     orders = [
-        _sorted(graph, lambda node: node.position),
-        _sorted(graph, lambda node: node.first_position),
+        _ordered(graph, lambda node: node.position),
+        _ordered(graph, lambda node: node.first_position),
         _greedy(graph, memory),
     ]
     return min(orders, key=memory.peak)
 
 
-def _sorted(graph: ItemGraph, key: Callable[[Node], int]) -> list[Node]:
+def _ordered(
+    graph: ItemGraph,
+    score: Callable[[Node], int],
+    rescored: Callable[[Node], Iterable[int]] = lambda _: (),
+) -> list[Node]:
+    """Return an order that runs next, of the nodes that can run, the one of least score.
+
+    ``rescored`` is called when a node runs, and returns others whose scores change.
+    """
     waiting = {number: len(node.before) for number, node in graph.nodes.items()}
-    ready = [(key(node), n) for n, node in graph.nodes.items() if not node.before]
-    heapq.heapify(ready)
-    found: list[Node] = []
+    ready: list[tuple[int, int, int]] = []
+
+    def push(number: int) -> None:
+        if not waiting[number]:
+            node = graph.nodes[number]
+            heapq.heappush(ready, (score(node), node.position, number))
+
+    for number in graph.nodes:
+        push(number)
+    found: dict[int, Node] = {}
     while ready:
-        _, number = heapq.heappop(ready)
-        found.append(graph.nodes[number])
-        for other in graph.nodes[number].after:
+        _, _, number = heapq.heappop(ready)
+        if number in found:
+            continue
+        node = found[number] = graph.nodes[number]
+        for other in rescored(node):
+            push(other)
+        for other in node.after:
             waiting[other] -= 1
-            if not waiting[other]:
-                heapq.heappush(ready, (key(graph.nodes[other]), other))
-    return found
+            push(other)
+    return list(found.values())
 
 
 @frozen
@@ -97,41 +115,24 @@ def _greedy(graph: ItemGraph, memory: _Memory) -> list[Node]:
     """
     users = {name: {*memory.users[name]} for name in memory.bytes}
     live: set[str] = set()
-    done: set[int] = set()
-    waiting = {number: len(node.before) for number, node in graph.nodes.items()}
-    ready: list[tuple[int, int, int]] = []
 
-    def push(node: Node) -> None:
-        score = 0
+    def score(node: Node) -> int:
+        total = 0
         for name in node.reads | node.writes:
             if name not in memory.bytes:
                 continue
             if name not in live:
-                score += memory.bytes[name]
+                total += memory.bytes[name]
             if len(users[name]) == 1 and name not in memory.kept:
-                score -= memory.bytes[name]
-        heapq.heappush(ready, (score, node.position, node.number))
+                total -= memory.bytes[name]
+        return total
 
-    for node in graph.nodes.values():
-        if not node.before:
-            push(node)
-    found: list[Node] = []
-    while ready:
-        _, _, number = heapq.heappop(ready)
-        if number in done:
-            continue
-        done.add(number)
-        node = graph.nodes[number]
-        found.append(node)
+    def rescored(node: Node) -> Iterator[int]:
         for name in node.reads | node.writes:
             if name in memory.bytes:
                 live.add(name)
-                users[name].discard(number)
-                for last in users[name] if len(users[name]) == 1 else ():
-                    if not waiting[last]:
-                        push(graph.nodes[last])
-        for other in node.after:
-            waiting[other] -= 1
-            if not waiting[other]:
-                push(graph.nodes[other])
-    return found
+                users[name].discard(node.number)
+                if len(users[name]) == 1:
+                    yield from users[name]
+
+    return _ordered(graph, score, rescored)

@@ -1,7 +1,27 @@
-"""Parts of a source that are written by need."""
+"""What sources in C++ and in Python share: signs, and parts that are written by need."""
 
 import re
 from collections.abc import Mapping
+
+from wrapperir.ir import ExprOp
+
+SIGNS: Mapping[ExprOp, str] = {
+    ExprOp.ADD: "+",
+    ExprOp.SUB: "-",
+    ExprOp.MUL: "*",
+    ExprOp.EQ: "==",
+    ExprOp.NE: "!=",
+    ExprOp.LT: "<",
+    ExprOp.LE: "<=",
+    ExprOp.GT: ">",
+    ExprOp.GE: ">=",
+    ExprOp.SHL: "<<",
+    ExprOp.SHR: ">>",
+    ExprOp.BITAND: "&",
+    ExprOp.BITOR: "|",
+    ExprOp.BITXOR: "^",
+}
+"""The signs that operators of indices have in C++ and in Python."""
 
 _NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 

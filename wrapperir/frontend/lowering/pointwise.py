@@ -22,6 +22,7 @@ from wrapperir.frontend.lowering.scope import LoopScope
 from wrapperir.frontend.lowering.values import NodeValue
 from wrapperir.ir import DType
 from wrapperir.lowering.scalar_op import ScalarOp as Op
+from wrapperir.lowering.scalar_op import operand_count
 
 aten: Any = torch.ops.aten
 prims: Any = torch.ops.prims
@@ -187,33 +188,23 @@ _BINARY: dict[str, tuple[Compute, KIND]] = {
     "bitwise_right_shift": (plain(Op.SHR), KIND.DEFAULT),
     "__lshift__": (plain(Op.SHL), KIND.DEFAULT),
     "__rshift__": (plain(Op.SHR), KIND.DEFAULT),
+    "shift_left": (plain(Op.SHL), KIND.DEFAULT),
 }
-
-
-_PRIMS = (
-    *("abs", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh"),
-    *("bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "ceil", "copysign", "cos"),
-    *("cosh", "eq", "erf", "erfc", "exp", "exp2", "expm1", "floor", "fmax", "fmin", "fmod"),
-    *("ge", "gt", "hypot", "le", "lgamma", "log", "log10", "log1p", "log2", "lt"),
-    *("maximum", "minimum", "mul", "ne", "neg", "nextafter", "pow", "reciprocal"),
-    *("remainder", "round", "rsqrt", "shift_left", "sign", "signbit", "sin", "sinh"),
-    *("sqrt", "sub", "tan", "tanh", "trunc"),
-)
-_PRIM_NAMES = {"shift_left": Op.SHL}
 
 
 def _register_prims() -> None:
     """Register operators whose operands have one dtype."""
-    for name in _PRIMS:
-        found = _UNARY.get(name)
-        count = 1 if found is not None else 2
-        if found is None:
-            found = _BINARY.get(name)
-        if found is None:
-            found = plain(_PRIM_NAMES.get(name) or Op(name)), KIND.DEFAULT
-        compute, kind = found
+    plainly = {op.value: (plain(op), KIND.DEFAULT) for op in Op if op is not Op.WHERE}
+    table = {**plainly, **_UNARY, **_BINARY}
+    counts = {op.value: operand_count(op) for op in Op}
+    counts |= dict.fromkeys(_UNARY, 1) | dict.fromkeys(_BINARY, 2)
+    del table["div"]  # whose kind decides how it rounds
+    for name, (compute, kind) in table.items():
         operator = getattr(prims, name, None)
         if operator is not None:
+            count = (
+                operand_count(Op(name)) if name in plainly else 1 if name in _UNARY else 2
+            )
             RULES[operator.default] = Pointwise(compute, kind, count)
 
 

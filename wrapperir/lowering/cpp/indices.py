@@ -1,28 +1,10 @@
 """Index expressions as C++ of 64-bit whole numbers."""
 
-from collections.abc import Mapping
-
 from wrapperir.analysis.arithmetic import UNBOUNDED, Interval, interval_of
 from wrapperir.ir import Expr, ExprOp, Operation, Symbol
+from wrapperir.lowering.source_parts import SIGNS
 
-_INFIX: Mapping[ExprOp, str] = {
-    ExprOp.ADD: "+",
-    ExprOp.SUB: "-",
-    ExprOp.MUL: "*",
-    ExprOp.EQ: "==",
-    ExprOp.NE: "!=",
-    ExprOp.LT: "<",
-    ExprOp.LE: "<=",
-    ExprOp.GT: ">",
-    ExprOp.GE: ">=",
-    ExprOp.AND: "&&",
-    ExprOp.OR: "||",
-    ExprOp.SHL: "<<",
-    ExprOp.SHR: ">>",
-    ExprOp.BITAND: "&",
-    ExprOp.BITOR: "|",
-    ExprOp.BITXOR: "^",
-}
+_INFIX = {**SIGNS, ExprOp.AND: "&&", ExprOp.OR: "||"}
 
 
 class IndexFormatter:

@@ -16,27 +16,11 @@ from wrapperir.ir import (
 )
 from wrapperir.lowering.indexing import IndexRanges, distance
 from wrapperir.lowering.loops import Axis
+from wrapperir.lowering.source_parts import SIGNS
 from wrapperir.lowering.triton.tile import BlockDimension
 from wrapperir.lowering.triton.writer import BODY, BlockValue, Writer
 
-_INFIX: Mapping[ExprOp, str] = {
-    ExprOp.ADD: "+",
-    ExprOp.SUB: "-",
-    ExprOp.MUL: "*",
-    ExprOp.EQ: "==",
-    ExprOp.NE: "!=",
-    ExprOp.LT: "<",
-    ExprOp.LE: "<=",
-    ExprOp.GT: ">",
-    ExprOp.GE: ">=",
-    ExprOp.AND: "&",
-    ExprOp.OR: "|",
-    ExprOp.SHL: "<<",
-    ExprOp.SHR: ">>",
-    ExprOp.BITAND: "&",
-    ExprOp.BITOR: "|",
-    ExprOp.BITXOR: "^",
-}
+_INFIX = {**SIGNS, ExprOp.AND: "&", ExprOp.OR: "|"}
 WRITTEN = frozenset(
     {
         *_INFIX,
