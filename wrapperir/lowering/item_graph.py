@@ -181,21 +181,16 @@ class ItemGraph:
             self._unlink(each)
             self._insert_after(last, each)
             last = each
-        for old in (first, second):
-            self._unlink(old.number)
-            del self.nodes[old.number]
-            for other in old.before - {first.number, second.number}:
-                self.nodes[other].after.discard(old.number)
-                self.nodes[other].after.add(number)
-            for other in old.after - {first.number, second.number}:
-                self.nodes[other].before.discard(old.number)
-                self.nodes[other].before.add(number)
-            for name in old.reads:
-                self.readers[name].discard(old.number)
-                self.readers[name].add(number)
-            for name in old.writes:
-                self.writers[name].discard(old.number)
-                self.writers[name].add(number)
+        self.remove(first)
+        self.remove(second)
+        for other in merged.before:
+            self.nodes[other].after.add(number)
+        for other in merged.after:
+            self.nodes[other].before.add(number)
+        for name in merged.reads:
+            self.readers[name].add(number)
+        for name in merged.writes:
+            self.writers[name].add(number)
         return merged
 
     def replace(
@@ -219,7 +214,7 @@ class ItemGraph:
             node.before.add(other)
 
     def remove(self, node: Node) -> None:
-        """Remove a node that nothing needs."""
+        """Remove a node, which nothing needs or another replaces."""
         self._unlink(node.number)
         del self.nodes[node.number]
         for other in node.before:
