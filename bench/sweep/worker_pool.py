@@ -55,15 +55,15 @@ class _Worker(Generic[Task, Result]):
             self.stop()
             self._start()
         self._served += 1
-        self._connection.send(task)
-        timed_out = not self._connection.poll(seconds)
-        if not timed_out:
-            try:
+        timed_out = False
+        try:
+            self._connection.send(task)
+            timed_out = not self._connection.poll(seconds)
+            if not timed_out:
                 result: Result = self._connection.recv()
-            except EOFError:
-                self._process.join(10)
-            else:
                 return result
+        except (EOFError, ConnectionError):  # it died, maybe before it read the task
+            self._process.join(10)
         exit_code = self._process.exitcode
         self._process.kill()
         self.stop()

@@ -35,3 +35,22 @@ def test_a_worker_is_replaced_after_its_share() -> None:
 
 def _process(task: int) -> int:
     return os.getpid()
+
+
+def _die() -> None:
+    os._exit(3)
+
+
+class DyingWork:
+    """Work that ends each process that reads it."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _die, ()
+
+    def __call__(self, task: str) -> str:
+        return task
+
+
+def test_a_worker_that_dies_before_it_serves_loses_its_task() -> None:
+    results = dict(run_tasks(DyingWork(), ["a"], jobs=1, seconds=30))
+    assert results == {"a": Lost(timed_out=False, exit_code=3)}
