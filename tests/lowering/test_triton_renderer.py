@@ -8,6 +8,8 @@ import torch
 from tests.lowering.triton_kernels import compiled, kernel_of, run, type_of
 from tests.lowering.triton_nests import (
     I0,
+    I1,
+    I2,
     R0,
     R1,
     apply,
@@ -28,6 +30,7 @@ from wrapperir.lowering.renderer import ReductionForm
 from wrapperir.lowering.scalar_op import ReduceOp, ScalarOp
 from wrapperir.lowering.triton import TritonRenderer
 
+I3 = Symbol("i3")
 forms = pytest.mark.parametrize("form", list(ReductionForm))
 
 
@@ -115,6 +118,31 @@ def test_sizes_can_be_symbols() -> None:
     sizes = {"s0": 10, "s1": 30}
     run(biased(rows, columns), buffers, symbols=sizes, types=types)
     torch.testing.assert_close(out, (x + bias).exp())
+
+
+def test_axes_share_divisions_by_symbolic_extents() -> None:
+    batch, length = Symbol("s0"), Symbol("s1")
+    body = (load("v0", "in0", I0, I2, I1, I3), store("out0", "v0", I0, I1, I2, I3))
+    x, out = torch.randn(2, 5, 3, 4), torch.empty(2, 3, 5, 4)
+    stride = (length * 12, 12, 4, 1)
+    types = {
+        "in0": TensorType(dtype=DType.F32, size=(batch, length, 3, 4), stride=stride),
+        "out0": TensorType(
+            dtype=DType.F32,
+            size=(batch, 3, length, 4),
+            stride=(length * 12, length * 4, 4, 1),
+        ),
+    }
+    definition = run(
+        nest("permuted", (batch, 3, length, 4), *body),
+        {"in0": x, "out0": out},
+        symbols={"s0": 2, "s1": 5},
+        types=types,
+    )
+    assert torch.equal(out, x.transpose(1, 2))
+    divisions = [line for line in definition.source.splitlines() if "// " in line]
+    assert any("// s1" in line for line in divisions)
+    assert not any("s1 *" in line or "* s1" in line for line in divisions)
 
 
 @forms

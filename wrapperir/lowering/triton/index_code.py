@@ -159,21 +159,35 @@ class IndexWriter:
 
     def group(self, place: AxisPlace, first: int, last: int) -> BlockValue:
         """Return the flat index of neighbouring axes of a dimension."""
-        dimension, axes = place.dimension, place.axes
-        level = self._writer.level_of(dimension)
-        value = BlockValue(dimension.index, self._dtype, frozenset({dimension}), level)
+        axes = place.axes
         before = [axis.extent for axis in axes[:first] if axis.extent != 1]
-        after = product(tuple(axis.extent for axis in axes[last + 1 :]))
         own = product(tuple(axis.extent for axis in axes[first : last + 1]))
         if own == 1:
             return BlockValue("0", self._dtype)
+        value = self._quotient(place, last)
         text = value.text
-        if after != 1:
-            text = f"{text} // {self.text(after).text}"
         if before:
             text = f"{text} % {self.text(own).text}"
         name = axes[last].name if first == last else "t"
         return self._writer.define(_of([value], text), name)
+
+    def _quotient(self, place: AxisPlace, last: int) -> BlockValue:
+        """Return the flat index divided by the extents of the axes after ``last``.
+
+        A symbolic extent is divided by alone, and what is left by the one before: so axes
+        share the divisions, which take as long as all else of an index.
+        """
+        after = [axis.extent for axis in place.axes[last + 1 :]]
+        divisor = product(tuple(after))
+        dimension = place.dimension
+        level = self._writer.level_of(dimension)
+        value = BlockValue(dimension.index, self._dtype, frozenset({dimension}), level)
+        if not isinstance(divisor, int):
+            divisor = after[0]
+            value = self._writer.define(self._quotient(place, last + 1))
+        if divisor == 1:
+            return value
+        return _of([value], f"{value.text} // {self.text(divisor).text}")
 
     def _axis_terms(self, scales: Mapping[str, Expr]) -> list[BlockValue]:
         """Return terms of axes; neighbours that make one index together are one term."""
