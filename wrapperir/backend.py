@@ -342,7 +342,8 @@ def passes_to_run(
 
     ``multiply_convolutions`` is the first, unless PyTorch is asked for deterministic
     algorithms: it then refuses products where it takes convolutions.  The memory passes
-    follow, with ``tile_products`` where the emitter and the GPU can run its kernel.  With
+    follow, with ``split_products``, and ``tile_products`` where the emitter and the GPU can
+    run its kernel.  With
     ``graphs`` they capture graphs, if they do not do so already.  An emitter without graph
     regions is given none, and a warning is logged.
     """
@@ -356,11 +357,12 @@ def passes_to_run(
         graphs = False
     if named is None:
         names = memory_passes(emitter.support.lines, graphs=graphs)
-        if _can_tile_products(emitter):
-            # Products of other frontends have results that are not allocated before.
-            at = 1 + names.index("use_out_variants") if "use_out_variants" in names else 0
-            names = (*names[:at], "tile_products", *names[at:])
         can_multiply = emitter.support.lines >= {AllocateLine, ReinterpretLine}
+        own = ["split_products"] if can_multiply else []
+        own += ["tile_products"] if _can_tile_products(emitter) else []
+        # Products of other frontends have results that are not allocated before.
+        at = 1 + names.index("use_out_variants") if "use_out_variants" in names else 0
+        names = (*names[:at], *own, *names[at:])
         if can_multiply and not torch.are_deterministic_algorithms_enabled():
             names = ("multiply_convolutions", *names)
         return names

@@ -135,6 +135,24 @@ def test_rows_that_a_view_joins_are_copied(programs: Programs) -> None:
     assert [padded(program) for program in programs] == [[]]
 
 
+def test_decomposed_operators_pad_their_results(programs: Programs) -> None:
+    x, w = torch.randn(32, WORDS).bfloat16(), torch.randn(WORDS, 64).bfloat16()
+    backward = torch.ops.aten.rrelu_with_noise_backward  # graphs keep it
+
+    def function(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        gradient = backward(x, x, x, 0.1, 0.3, True, False)
+        return gradient @ w, gradient.t() @ w[:32]
+
+    with torch.no_grad():
+        found = compiled(function)(x, w)
+        torch.testing.assert_close(found, function(x, w), rtol=2e-2, atol=0.1)
+    (program,) = programs
+    assert padded(program)
+    allocated = [line for line in program.lines if isinstance(line, AllocateLine)]
+    sizes = [line.type.size for line in allocated if isinstance(line.type, TensorType)]
+    assert sizes.count((32, WORDS)) + sizes.count((WORDS, 32)) == 1
+
+
 def test_operators_that_are_called_lay_out_their_results(programs: Programs) -> None:
     x, w = torch.randn(16, WORDS).bfloat16(), torch.randn(WORDS, 64).bfloat16()
 

@@ -34,6 +34,7 @@ from wrapperir.passes.remove_dead_lines import remove_dead_lines
 from wrapperir.passes.reuse_buffers import reuse_buffers
 from wrapperir.passes.simplify_expressions import simplify_expressions
 from wrapperir.passes.split_configs import split_configs, split_configs_but
+from wrapperir.passes.split_products import split_products
 from wrapperir.passes.tile_products import tile_products
 from wrapperir.passes.update_in_place import update_in_place
 from wrapperir.passes.use_out_variants import use_out_variants
@@ -61,6 +62,7 @@ __all__ = [
     "simplify_expressions",
     "split_configs",
     "split_configs_but",
+    "split_products",
     "tile_products",
     "update_in_place",
     "use_out_variants",
@@ -82,6 +84,7 @@ PASSES: Mapping[str, Pass] = MappingProxyType(
         "reuse_buffers": reuse_buffers,
         "simplify_expressions": simplify_expressions,
         "split_configs": split_configs,
+        "split_products": split_products,
         "tile_products": tile_products,
         "update_in_place": update_in_place,
         "use_out_variants": use_out_variants,

@@ -7,15 +7,17 @@ from attrs import define, evolve, field, frozen
 from wrapperir import ir as wir
 from wrapperir.analysis import rewrite_bodies
 from wrapperir.ir.line_effects import value_types
+from wrapperir.passes.matrix_products import (
+    MatrixProduct,
+    find_product,
+    has_aligned_rows,
+)
 
 LEAST_COLUMNS = 2048
 """Columns of a product that is worth a kernel of its own."""
 
 LEAST_DEPTH = 64
 """Terms of each sum in such a product."""
-
-ALIGNED = 8
-"""Elements of 16 bits that a load takes at once."""
 
 _SOURCE = """\
 import triton
@@ -138,8 +140,8 @@ ROWS: constexpr, COLUMNS: constexpr, DEPTH: constexpr) {
     kernels for them.  These products are of f16 or bf16 on CUDA, with at least two rows,
     :data:`LEAST_COLUMNS` columns and sums of :data:`LEAST_DEPTH` terms.  Their operands are
     aligned: the rows of the first and the columns of the second are dense, and begin at
-    multiples of :data:`ALIGNED` elements.  Sums are of f32, in another order than the
-    library's.  Linear in the program.
+    multiples of :data:`~.matrix_products.ALIGNED` elements.  Sums are of f32, in another
+    order than the library's.  Linear in the program.
     """
     made = _Kernels(wir.FreshNames(line.name for line in program.definitions))
     types = value_types(program)
@@ -191,66 +193,37 @@ def _tiled(
     lines: Iterable[wir.BodyLine], types: Mapping[str, wir.ValueType], kernels: _Kernels
 ) -> Iterable[wir.BodyLine]:
     for line in lines:
-        call = None
-        if isinstance(line, wir.ExternKernelLine) and line.operator == "aten.mm.out":
-            call = _call(line, types, kernels)
+        product = find_product(line, types)
+        call = None if product is None else _call(product, kernels)
         yield line if call is None else call
 
 
-def _call(
-    line: wir.ExternKernelLine, types: Mapping[str, wir.ValueType], kernels: _Kernels
-) -> wir.KernelCallLine | None:
+def _call(product: MatrixProduct, kernels: _Kernels) -> wir.KernelCallLine | None:
     """Return the launch that computes a product, if it is one for the kernel."""
-    given = (*line.arguments, *(value for _, value in line.keywords))
-    refs = [value for value in given if isinstance(value, wir.BufferRef)]
-    types_of_refs = (types[ref.name] for ref in refs)
-    found = [type for type in types_of_refs if isinstance(type, wir.TensorType)]
-    keywords = [name for name, _ in line.keywords]
-    if line.result is not None or keywords != ["out"] or len(given) != 3 or len(found) != 3:
-        return None
-    if not all(map(_is_plain, found)):
-        return None
-    x, w, out = found
+    x, w, out = product.x, product.w, product.out
     rows, depth, columns = x.size[0], x.size[1], w.size[1]
     suits = (
-        w.size[0] == depth
-        and out.size == (rows, columns)
-        and x.device == w.device == out.device == line.device
-        and x.dtype == w.dtype == out.dtype
-        and x.dtype in (wir.DType.F16, wir.DType.BF16)
-        and isinstance(columns, int)
+        isinstance(columns, int)
         and isinstance(depth, int)
         and columns >= LEAST_COLUMNS
         and columns % 2
         and depth >= LEAST_DEPTH
         and rows not in (0, 1)
-        and _has_aligned_rows(x.stride, x.offset)
-        and _has_aligned_rows(w.stride[::-1], w.offset)
+        and has_aligned_rows(x.stride, x.offset)
+        and has_aligned_rows(w.stride[::-1], w.offset)
         and out.stride[1] == 1
-        and not _has_aligned_rows(out.stride, out.offset)
+        and not has_aligned_rows(out.stride, out.offset)
     )
     if not suits:
         return None
     numbers = rows, columns, depth, x.stride[0], w.stride[1], out.stride[0]
     return wir.KernelCallLine(
         kernel=kernels.name(x.dtype, _tile_of(rows)),
-        arguments=(*refs, *numbers),
-        device=line.device,
-        stream=line.stream,
-        provenance=line.provenance,
+        arguments=(*product.refs, *numbers),
+        device=product.line.device,
+        stream=product.line.stream,
+        provenance=product.line.provenance,
     )
-
-
-def _is_plain(type: wir.TensorType) -> bool:
-    """Say whether a tensor is a matrix in the usual memory of a CUDA device."""
-    usual = type.space == wir.DEFAULT_SPACE and type.layout is None
-    return type.device.kind == "cuda" and usual and len(type.size) == 2
-
-
-def _has_aligned_rows(stride: tuple[wir.Expr, ...], offset: wir.Expr) -> bool:
-    step, element = stride
-    begins = all(isinstance(at, int) and at % ALIGNED == 0 for at in (step, offset))
-    return element == 1 and begins
 
 
 def _tile_of(rows: wir.Expr) -> _Tile:

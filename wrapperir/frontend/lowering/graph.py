@@ -159,6 +159,9 @@ def lower_decomposed(scope: LoopScope, node: torch.fx.Node) -> None:
     if not isinstance(node.target, OpOverload):
         raise NotLoweredError("not an operator")
     graph = decomposed(node)
+    (result,) = graph.output_node().args
+    if isinstance(result, torch.fx.Node) and result.op == "call_function":
+        result.meta["val"] = node.meta["val"]  # its rows may be padded
     inputs = iter(node.all_input_nodes)
     for part in graph.nodes:
         if part.op == "placeholder":
