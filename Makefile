@@ -22,7 +22,7 @@ FRONTEND ?= inductor
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test fuzz check lint types imports docs bench bench-cpp \
-	bench-fx bench-gpu bench-selection bench-solvers bench-memory \
+	bench-fx bench-gpu bench-lowering bench-selection bench-solvers bench-memory \
 	sweep-ops sweep-models sweep-features sweep-memory sweep-cpp
 
 help:
@@ -38,6 +38,8 @@ help:
 	@echo "make bench-fx      time the FX emitter's graphs and their making beside PyTorch's"
 	@echo "make bench-gpu     time models on a GPU beside PyTorch and Inductor; GPU_PYTHON=python3"
 	@echo "                   names a Python with a PyTorch for the GPU and this package"
+	@echo "make bench-lowering count bytes, time models and scheduling of our own lowering beside"
+	@echo "                   Inductor (long; resumes)"
 	@echo "make bench-selection time every policy of multi-kernels on one table of shapes"
 	@echo "make bench-solvers plan the memory of public and generated instances"
 	@echo "make bench-memory  measure peak memory of models beside the lower bound"
@@ -98,6 +100,12 @@ bench-fx: $(STAMP)
 
 bench-gpu:
 	$(GPU_PYTHON) -m bench.gpu.speed $(GPU_OPTIONS)
+
+bench-lowering: $(STAMP)
+	$(ONE_THREAD) $(BIN)/python -m bench.lowering.moved_bytes
+	$(ONE_THREAD) $(BIN)/python -m bench.lowering.scheduling
+	$(ONE_THREAD) $(BIN)/python -m bench.lowering.cpp_kernels
+	$(BIN)/python -m bench.lowering.models
 
 bench-selection: $(STAMP)
 	$(ONE_THREAD) $(BIN)/python -m bench.selection.quality \

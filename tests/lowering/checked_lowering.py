@@ -54,9 +54,12 @@ def checked_lowering(monkeypatch: pytest.MonkeyPatch) -> None:
         return node
 
     def checked_kernel(
-        nest: Nest, types: Mapping[str, TensorType], options: SchedulingOptions
+        nest: Nest,
+        types: Mapping[str, TensorType],
+        options: SchedulingOptions,
+        *rest: Any,
     ) -> tuple[KernelLaunch, Nest]:
-        launch, linear = kernel(nest, types, options)
+        launch, linear = kernel(nest, types, options, *rest)
         _raise(check_launch(launch, types, options.symbols))
         return launch, linear
 

@@ -9,7 +9,7 @@ from wrapperir.ir import Access, DType, ScalarParameter, TensorType
 from wrapperir.kernels import CppKernel, build_libraries
 from wrapperir.lowering.cpp import CppRenderer
 from wrapperir.lowering.loops import Check, InnerLoop, Load, Nest, Step, Store
-from wrapperir.lowering.renderer import KernelBuffer, LoopKernel, Tiling
+from wrapperir.lowering.renderer import KernelBuffer, KernelSequence, LoopKernel, Tiling
 
 
 def _flat(steps: Sequence[Step]) -> list[Step]:
@@ -49,9 +49,15 @@ def kernel_of(
     )
 
 
-def build_kernels(kernels: Sequence[LoopKernel]) -> list[CppKernel]:
+def build_kernels(kernels: Sequence[LoopKernel | KernelSequence]) -> list[CppKernel]:
     """Return the compiled kernels; their names differ."""
-    definitions = [CppRenderer().render_kernel(kernel) for kernel in kernels]
+    renderer = CppRenderer()
+    definitions = [
+        renderer.render_sequence(kernel)
+        if isinstance(kernel, KernelSequence)
+        else renderer.render_kernel(kernel)
+        for kernel in kernels
+    ]
     source = "".join(f"namespace of_{d.entry} {{\n{d.source}}}\n" for d in definitions)
     (library,) = build_libraries([source])
     assert isinstance(library, ctypes.CDLL), library

@@ -1,8 +1,8 @@
 """What is fused, what is not, and what fused kernels consist of."""
 
-from attrs import define, field
+from attrs import define, evolve, field
 
-from wrapperir.ir import DType, Expr, Symbol, TensorType, mul, tensor
+from wrapperir.ir import Device, DType, Expr, Symbol, TensorType, mul, tensor
 from wrapperir.lowering.explain import DecisionKind, format_decisions
 from wrapperir.lowering.kernel import KernelLaunch
 from wrapperir.lowering.loops import (
@@ -78,14 +78,13 @@ class Graph:
         )
         self.items.append(ExternCall(name=result, arguments=arguments, writes=(result,)))
 
-    def plan(
-        self,
-        *outputs: str,
-        rounding: Rounding = Rounding.FUSED,
-        ordered: frozenset[str] = frozenset(),
-    ) -> Schedule:
-        """Return the graph's schedule."""
-        graph = LoopGraph(
+    def move_to(self, device: Device) -> None:
+        """Put all buffers on a device."""
+        self.buffers = {n: evolve(t, device=device) for n, t in self.buffers.items()}
+
+    def graph(self, *outputs: str) -> LoopGraph:
+        """Return the graph with these outputs."""
+        return LoopGraph(
             buffers=self.buffers,
             inputs=tuple(self.inputs),
             items=tuple(self.items),
@@ -93,14 +92,24 @@ class Graph:
                 (name, BufferView(buffer=name, type=self.buffers[name])) for name in outputs
             ),
         )
+
+    def plan(
+        self,
+        *outputs: str,
+        rounding: Rounding = Rounding.FUSED,
+        ordered: frozenset[str] = frozenset(),
+    ) -> Schedule:
+        """Return the graph's schedule."""
         options = SchedulingOptions(rounding=rounding, ordered_calls=ordered)
-        return plan_kernels(graph, options)
+        return plan_kernels(self.graph(*outputs), options)
 
 
 def _shape(schedule: Schedule) -> list[str]:
-    """Return the buffers of each kernel, and the names of calls."""
+    """Return the buffers of each kernel, overwritten ones first, and the names of calls."""
     return [
-        " ".join(item.buffers) if isinstance(item, KernelLaunch) else item.name
+        " ".join((*(source for _, source in item.in_place), *item.buffers))
+        if isinstance(item, KernelLaunch)
+        else item.name
         for item in schedule.items
     ]
 

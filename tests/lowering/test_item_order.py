@@ -8,16 +8,17 @@ from wrapperir.lowering.costs import TypicalSizes
 from wrapperir.lowering.item_graph import ItemGraph, Node
 from wrapperir.lowering.item_order import lowest_peak_order
 from wrapperir.lowering.kernel import KernelLaunch
-from wrapperir.lowering.loops import ExternCall, LoopGraph
+from wrapperir.lowering.loops import ExternCall, LoopGraph, Nest
 from wrapperir.lowering.schedule import plan_kernels
 
 
-def _node(number: int, reads: str, writes: str) -> Node:
+def _node(number: int, reads: str, writes: str, *, is_nest: bool = False) -> Node:
+    name = f"n{number}"
     return Node(
         number=number,
         position=number,
         first_position=number,
-        item=ExternCall(name=f"n{number}"),
+        item=Nest(name=name, axes=(), body=()) if is_nest else ExternCall(name=name),
         flat=None,
         reads={*reads},
         writes={*writes},
@@ -51,6 +52,27 @@ def test_large_values_are_used_before_the_next_is_made() -> None:
 def test_the_given_order_is_kept_where_none_is_better() -> None:
     nodes = [_node(0, "x", "A"), _node(1, "A", "B"), _node(2, "x", "c")]
     assert _order(nodes, "Bc") == [0, 1, 2]
+
+
+def test_nests_wait_for_the_call_that_needs_one() -> None:
+    nodes = [
+        _node(0, "x", "a"),
+        _node(1, "a", "b", is_nest=True),
+        _node(2, "x", "c"),
+        _node(3, "c", "d", is_nest=True),
+        _node(4, "bd", "E"),
+        _node(5, "E", "F"),
+    ]
+    assert _order(nodes, "F") == [0, 2, 1, 3, 4, 5]
+    # Here waiting would keep two large values.
+    nodes = [
+        _node(0, "x", "A"),
+        _node(1, "A", "b", is_nest=True),
+        _node(2, "x", "C"),
+        _node(3, "C", "d", is_nest=True),
+        _node(4, "bd", "e"),
+    ]
+    assert _order(nodes, "e") == [0, 1, 2, 3, 4]
 
 
 @given(loop_graphs())

@@ -2,7 +2,8 @@
 
 Several topological orders are tried, as PyTorch's ``torch/_inductor/memory.py`` does: by
 the last and by the first of the items that were fused, and greedily by what each item frees
-and allocates.  The one of the lowest peak is taken.
+and allocates.  The one of the lowest peak is taken.  On a CPU, nests then wait for the call
+that needs them, if that keeps the peak.
 """
 
 import heapq
@@ -13,6 +14,7 @@ from attrs import frozen
 from wrapperir.ir import TensorType
 from wrapperir.lowering.costs import TypicalSizes
 from wrapperir.lowering.item_graph import ItemGraph, Node
+from wrapperir.lowering.loops import Nest
 
 
 def lowest_peak_order(
@@ -25,7 +27,29 @@ def lowest_peak_order(
         _ordered(graph, lambda node: node.first_position),
         _greedy(graph, memory),
     ]
-    return min(orders, key=memory.peak)
+    best = min(orders, key=memory.peak)
+    if any(buffers[name].device.kind != "cpu" for name in memory.bytes):
+        return best
+    late = _nests_before_calls(best)
+    return late if memory.peak(late) <= memory.peak(best) else best
+
+
+def _nests_before_calls(order: list[Node]) -> list[Node]:
+    """Return an order in which nests wait for a call that needs one, and run together.
+
+    Nests that follow each other are one launch on a CPU (``sequences``).
+    """
+    found: list[Node] = []
+    waiting: list[Node] = []
+    for node in order:
+        if isinstance(node.item, Nest):
+            waiting.append(node)
+            continue
+        if any(nest.number in node.before for nest in waiting):
+            found += waiting
+            waiting = []
+        found.append(node)
+    return [*found, *waiting]
 
 
 def _ordered(

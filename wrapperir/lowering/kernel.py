@@ -53,6 +53,7 @@ class KernelLaunch:
 
     ``buffers`` and ``symbols`` are the names in the graph, one for each of the kernel's
     buffers and symbols.  ``messages`` are those of the nest's checks, in order.
+    ``in_place`` are results, each with the buffer whose memory it takes.
     """
 
     kernel: LoopKernel
@@ -60,6 +61,7 @@ class KernelLaunch:
     symbols: tuple[str, ...] = ()
     messages: tuple[str, ...] = ()
     provenance: tuple[Provenance, ...] = ()
+    in_place: tuple[tuple[str, str], ...] = ()
 
 
 @frozen(kw_only=True)

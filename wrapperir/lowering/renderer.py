@@ -67,6 +67,30 @@ class LoopKernel:
     tiling: Tiling
 
 
+@frozen(kw_only=True)
+class KernelPart:
+    """A kernel of a sequence, and the positions of its arguments among the sequence's."""
+
+    kernel: LoopKernel
+    buffers: tuple[int, ...]
+    symbols: tuple[int, ...] = ()
+
+
+@frozen(kw_only=True)
+class KernelSequence:
+    """Kernels that run one after the other in one launch.
+
+    Its arguments are as those of :class:`LoopKernel`; the types of ``buffers`` are those of
+    the first kernel that is given each.  At most one part has a fault buffer.
+    """
+
+    name: str
+    buffers: tuple[KernelBuffer, ...]
+    symbols: tuple[ScalarParameter, ...] = ()
+    fault: KernelBuffer | None = None
+    parts: tuple[KernelPart, ...]
+
+
 class Renderer(ABC):
     """Writes kernels of one language for one kind of device.
 
@@ -76,6 +100,8 @@ class Renderer(ABC):
     language: ClassVar[Language]
     device_kinds: ClassVar[frozenset[str]]
     """Kinds of devices (``cpu``, ``cuda``) that the kernels run on."""
+    writes_sequences: ClassVar[bool] = False
+    """Whether one kernel can run several nests, one after the other."""
 
     @abstractmethod
     def refusal(self, nest: Nest) -> str | None:
@@ -84,3 +110,7 @@ class Renderer(ABC):
     @abstractmethod
     def render_kernel(self, kernel: LoopKernel) -> KernelDefinitionLine:
         """Return the kernel's definition: its source, parameters, grid and configs."""
+
+    def render_sequence(self, sequence: KernelSequence) -> KernelDefinitionLine:
+        """Return the definition of one kernel for a sequence, if the renderer has them."""
+        raise NotImplementedError(f"{type(self).__name__} writes no sequences")

@@ -14,6 +14,7 @@ from wrapperir.lowering.costs import TypicalSizes
 from wrapperir.lowering.explain import FusionDecision
 from wrapperir.lowering.flat_nest import FlatNest, flatten
 from wrapperir.lowering.fusion import Fusion
+from wrapperir.lowering.in_place import BufferLifetimes, overwritten, renamed
 from wrapperir.lowering.item_graph import ItemGraph, Node, accessed_buffers
 from wrapperir.lowering.item_order import lowest_peak_order
 from wrapperir.lowering.kernel import (
@@ -76,13 +77,15 @@ class SchedulingOptions:
 
     ``symbols`` is what is known of the size symbols.  ``fuse`` is false to give each nest
     a kernel of its own.  ``ordered_calls`` are the names of calls whose order matters
-    beyond what they read and write, such as those that draw random numbers.
+    beyond what they read and write, such as those that draw random numbers.  Results of
+    ``owning_calls`` are in memory of their own, which kernels may overwrite.
     """
 
     symbols: SizeSymbols = field(factory=dict[str, SizeSymbol])
     fuse: bool = True
     rounding: Rounding = Rounding.FUSED
     ordered_calls: frozenset[str] = frozenset()
+    owning_calls: frozenset[str] = frozenset()
 
 
 def plan_kernels(graph: LoopGraph, options: SchedulingOptions | None = None) -> Schedule:
@@ -109,13 +112,17 @@ def plan_kernels(graph: LoopGraph, options: SchedulingOptions | None = None) -> 
     buffers = dict(graph.buffers)
     scheduled: list[ScheduleItem] = []
     sizes = TypicalSizes(options.symbols)
-    for node in lowest_peak_order(items, graph.buffers, kept, sizes):
+    order = lowest_peak_order(items, graph.buffers, kept, sizes)
+    lifetimes = BufferLifetimes(items, order, kept, {*graph.inputs}, options.owning_calls)
+    for node in order:
         if isinstance(node.item, ExternCall):
             scheduled.append(node.item)
             continue
-        for nest in _nests_of(node, items, kept, buffers, options):
+        nests = _nests_of(node, items, kept, buffers, options)
+        alone = lifetimes if len(nests) == 1 else None
+        for nest in nests:
             if any(isinstance(each, Store | Check) for each in instructions(nest.body)):
-                scheduled.append(names.named(*_kernel(nest, buffers, options)))
+                scheduled.append(names.named(*_kernel(nest, buffers, options, alone, node)))
     used = {name for item in scheduled for name in _buffers_of(item)}
     used |= kept
     return Schedule(
@@ -139,13 +146,23 @@ def _separate_kernels(
 
 
 def _kernel(
-    nest: Nest, buffers: Mapping[str, TensorType], options: SchedulingOptions
+    nest: Nest,
+    buffers: Mapping[str, TensorType],
+    options: SchedulingOptions,
+    lifetimes: BufferLifetimes | None = None,
+    node: Node | None = None,
 ) -> tuple[KernelLaunch, Nest]:
     linear = linear_accesses(nest, buffers, options.symbols)
+    sources: Mapping[str, str] = {}
+    if lifetimes is not None and node is not None:
+        new, dying = lifetimes.new(node), lifetimes.dying(node)
+        sources = overwritten(linear, new, dying, buffers, options.symbols)
+        linear = renamed(linear, sources)
     tiling = Tiling(blocks=(tuple(axis.name for axis in linear.axes),))
     if options.fuse:
         linear, tiling = arrange_axes(linear, buffers, options.symbols)
-    return kernel_of(linear, tiling, buffers, options.symbols), linear
+    launch = kernel_of(linear, tiling, buffers, options.symbols)
+    return evolve(launch, in_place=tuple(sources.items())), linear
 
 
 def _nodes(graph: LoopGraph, options: SchedulingOptions) -> Iterator[Node]:
@@ -260,6 +277,7 @@ def _without_redundancy(
 def _buffers_of(item: ScheduleItem) -> Iterator[str]:
     if isinstance(item, KernelLaunch):
         yield from item.buffers
+        yield from (source for _, source in item.in_place)
         return
     yield from (view.buffer for _, view in item.arguments)
     yield from item.writes

@@ -65,6 +65,7 @@ def run_schedule(
     for number, item in enumerate(schedule.items):
         with faults_at("items", number):
             if isinstance(item, KernelLaunch):
+                memory |= {result: memory[source] for result, source in item.in_place}
                 launch(item, memory, symbols or {})
             else:
                 call(item, memory)

@@ -13,6 +13,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from wrapperir.frontend import Lowered
 from wrapperir.frontend.aten.attention import densify_masks
 from wrapperir.frontend.aten.storage_offsets import example_offsets, input_places
+from wrapperir.frontend.lowering.accumulation import accumulate_products
 from wrapperir.frontend.lowering.decompositions import table
 from wrapperir.frontend.lowering.lower import lower_to_program
 from wrapperir.frontend.lowering.padding import (
@@ -52,6 +53,7 @@ def compile_graph(
     def compiler(*, backward: bool, saves: bool = False) -> Callable[..., Any]:
         def compile_traced(module: torch.fx.GraphModule, examples: Sequence[Any]) -> Any:
             take_examples(module, examples)
+            accumulate_products(module.graph)
             pad_products(module, saves=saves)
             places = input_places(module.graph, example_offsets(module.graph))
             lowered = lower_to_program(module, rounding, places=places).lowered

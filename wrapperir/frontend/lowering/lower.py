@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from attrs import evolve, frozen
 from torch._guards import detect_fake_mode
+from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from wrapperir import ir as wir
@@ -88,7 +89,10 @@ def lower_to_program(
     symbols = size_symbols(ranges)
     lowered = lower_graph(graph, symbols, places)
     options = SchedulingOptions(
-        symbols=symbols, rounding=rounding, ordered_calls=ordered_calls(lowered.called)
+        symbols=symbols,
+        rounding=rounding,
+        ordered_calls=ordered_calls(lowered.called),
+        owning_calls=owning_calls(lowered.called),
     )
     schedule = plan_kernels(lowered.loops, options)
     builder = ScheduleLines(scope, lowered, schedule)
@@ -121,6 +125,17 @@ def ordered_calls(called: Mapping[str, torch.fx.Node]) -> frozenset[str]:
         return torch.Tag.nondeterministic_seeded in tags
 
     return frozenset(name for name, node in called.items() if is_ordered(node))
+
+
+def owning_calls(called: Mapping[str, torch.fx.Node]) -> frozenset[str]:
+    """Return the calls of PyTorch's operators whose results alias no argument."""
+
+    def owns(target: Any) -> bool:
+        schema: Any = getattr(target, "_schema", None)
+        is_known = isinstance(target, OpOverload) and target.namespace == "aten"
+        return is_known and all(each.alias_info is None for each in schema.returns)
+
+    return frozenset(name for name, node in called.items() if owns(node.target))
 
 
 def value_ranges(graph: torch.fx.Graph) -> Mapping[Any, Any]:

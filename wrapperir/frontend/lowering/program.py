@@ -16,7 +16,9 @@ from wrapperir.frontend.lowering.graph import LoweredGraph
 from wrapperir.frontend.lowering.padding import is_padded, is_product
 from wrapperir.lowering.kernel import KernelLaunch
 from wrapperir.lowering.loops import BufferView, ExternCall
+from wrapperir.lowering.renderer import KernelSequence, LoopKernel, Renderer
 from wrapperir.lowering.schedule import Schedule
+from wrapperir.lowering.sequences import SequenceLaunch, join_launches
 from wrapperir.operators import find_out_overload
 from wrapperir.passes.use_out_variants import out_call
 from wrapperir.plugin import plugin_manager
@@ -44,11 +46,11 @@ class ScheduleLines:
         Raises:
             DiagnosticError: an operator call cannot be expressed.
         """
-        for item in self.schedule.items:
-            if isinstance(item, KernelLaunch):
-                self._launch(item)
-            else:
+        for item in join_launches(self.schedule, self.names, _renderer_of):
+            if isinstance(item, ExternCall):
                 self._call(item)
+            else:
+                self._launch(item)
 
     def view(self, view: BufferView, name: str) -> str:
         """Return the name of a value that is a view of a buffer."""
@@ -73,14 +75,21 @@ class ScheduleLines:
             offset=resolve(type.offset),
         )
 
-    def _launch(self, launch: KernelLaunch) -> None:
+    def _define(self, kernel: LoopKernel | KernelSequence) -> None:
+        if kernel.name in self.definitions:
+            return
+        if isinstance(kernel, KernelSequence):
+            definition = _renderer_of(kernel.parts[0].kernel).render_sequence(kernel)
+        else:
+            definition = _renderer_of(kernel).render_kernel(kernel)
+        self.definitions[kernel.name] = definition
+
+    def _launch(self, launch: KernelLaunch | SequenceLaunch) -> None:
         kernel = launch.kernel
         provenance = _joined(launch.provenance)
-        if kernel.name not in self.definitions:
-            (kind,) = {buffer.type.device.kind for buffer in kernel.buffers}
-            renderer = plugin_manager().renderer(kernel.nest, kind)
-            assert renderer is not None  # or the operator would be called
-            self.definitions[kernel.name] = renderer.render_kernel(kernel)
+        self._define(kernel)
+        for result, source in launch.in_place:
+            self._reuse(result, source)
         device = wir.CPU
         for parameter, buffer in zip(kernel.buffers, launch.buffers, strict=True):
             device = parameter.type.device
@@ -109,6 +118,15 @@ class ScheduleLines:
         )
         if fault is not None:
             self._assert_no_fault(fault, launch.messages, provenance)
+
+    def _reuse(self, buffer: str, source: str) -> None:
+        """Append the line that gives a buffer the memory of another."""
+        type = self._resolved(self.schedule.buffers[buffer])
+        result = self.names[buffer] = self.scope.new_name(buffer)
+        self.scope.declare_root(result, type)
+        self.scope.laid_out.add(result)
+        line = wir.ReuseLine(result=result, source=self.names.pop(source), type=type)
+        self.scope.lines.append(line)
 
     def _allocate(self, buffer: str) -> None:
         type = self._resolved(self.schedule.buffers[buffer])
@@ -210,6 +228,13 @@ class ScheduleLines:
     def _name_result(self, buffer: str, value: Any) -> None:
         assert isinstance(value, wir.BufferRef)
         self.names[buffer] = value.name
+
+
+def _renderer_of(kernel: LoopKernel) -> Renderer:
+    (kind,) = {buffer.type.device.kind for buffer in kernel.buffers}
+    renderer = plugin_manager().renderer(kernel.nest, kind)
+    assert renderer is not None  # or the operator would be called
+    return renderer
 
 
 def _joined(provenance: Iterable[wir.Provenance]) -> wir.Provenance:
