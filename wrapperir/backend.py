@@ -11,6 +11,7 @@ from attrs import Factory, fields_dict, frozen
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit import Emitter, GraphCompiler, OutputCode
+from wrapperir.emit.artifact import dump_folder
 
 if TYPE_CHECKING:
     import torch
@@ -106,7 +107,7 @@ def _compile_by_lowering(
     options: Mapping[str, object],
 ) -> Callable[..., Any]:
     """Compile a graph without Inductor, as :func:`wrapperir_backend` does with it."""
-    from wrapperir.frontend.lowering.compile import compile_graph
+    from wrapperir.frontend.lowering.compile import LoweringSettings, compile_graph
     from wrapperir.lowering.schedule import Rounding
 
     implied = {"graphs": mode in _REPLAYING}
@@ -116,31 +117,44 @@ def _compile_by_lowering(
         mode_settings(mode)  # there may be no such mode
     chosen = read_options({**implied, **options})
     settings = dict(chosen.settings)
-    times_configs = bool(settings.pop("max_autotune", mode in _TIMING))
-    if settings or chosen.fallback is not None:
-        name = next(iter(settings), "fallback")
+    times_configs = bool(settings.pop("max_autotune", (mode or "").startswith("max-")))
+    if settings:
         raise Code.INVALID_OPTION.error(
-            f"option {name!r} is for the frontend 'inductor'",
+            f"option {next(iter(settings))!r} is for the frontend 'inductor'",
             hint="leave it out, or leave out the option 'frontend'",
         )
     prepare = preparing(chosen, example_inputs)
     prepare(is_new=False)
-    prepare(is_new=True)
 
-    def compile(lowered: "Lowered", backward: bool) -> "Loaded":
-        return compile_lowered(lowered, chosen, "backward" if backward else "forward")
+    def compile(
+        lowered: "Lowered", backward: bool, show: Callable[[OutputCode], None]
+    ) -> "Loaded":
+        role = "backward" if backward else "forward"
+        return compile_lowered(lowered, chosen, role, show)
 
-    rounding = Rounding(chosen.rounding)
+    def fall_back(
+        traced: "torch.fx.GraphModule", inputs: Sequence[Any], backward: bool
+    ) -> Any:
+        from wrapperir.frontend.inductor.capture import compile_traced
+
+        return compile_traced(traced, inputs, is_backward=backward)
+
     return compile_graph(
-        graph, example_inputs, compile, rounding, times_configs=times_configs
+        graph,
+        example_inputs,
+        compile,
+        LoweringSettings(
+            rounding=Rounding(chosen.rounding),
+            times_configs=times_configs,
+            cache_key=cache_key(chosen),
+            fall_back=None if chosen.fallback is None else fall_back,
+        ),
+        begin=lambda: prepare(is_new=True),
     )
 
 
 _REPLAYING = ("reduce-overhead", "max-autotune")
 """Modes of ``torch.compile`` that replay graphs."""
-
-_TIMING = ("max-autotune", "max-autotune-no-cudagraphs")
-"""Modes of ``torch.compile`` that time the configs of kernels."""
 
 
 def preparing(
@@ -180,6 +194,7 @@ def cache_key(options: BackendOptions) -> str | None:
 
     from wrapperir.emit.compilation_key import compilation_key
     from wrapperir.emit.pipeline import find_emitter
+    from wrapperir.plugin import plugin_manager
 
     named = options.emitter
     other = options.dump_dir is not None or options.compile_graph is not None
@@ -195,7 +210,11 @@ def cache_key(options: BackendOptions) -> str | None:
         "check_memory": options.check_memory,
         "tile_products": torch.cuda.is_available() and _can_tile_products(emitter),
     }
-    return compilation_key(emitter, settings)
+    renderers: list[object] = []
+    if options.frontend == "lowering":
+        for device in ("cpu", "cuda"):
+            renderers += plugin_manager().renderers(device)
+    return compilation_key(emitter, settings, renderers)
 
 
 def read_options(options: Mapping[str, object]) -> BackendOptions:
@@ -380,20 +399,3 @@ def _can_tile_products(emitter: Emitter) -> bool:
         and bool(targets)
         and all(target.capability >= least for target in targets)
     )
-
-
-def dump_folder(root: Path, role: str) -> Path:
-    """Create and return a new folder for one program: ``forward-0``, ``backward-1``.
-
-    The number counts programs in ``root``; another process never gets the same folder.
-    """
-    root.mkdir(parents=True, exist_ok=True)
-    number = sum(1 for _ in root.iterdir())
-    while True:
-        folder = root / f"{role}-{number}"
-        try:
-            folder.mkdir()
-        except FileExistsError:
-            number += 1
-        else:
-            return folder

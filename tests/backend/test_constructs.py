@@ -1,5 +1,6 @@
 """Constructs of PyTorch beyond operators, compiled by Inductor and by every emitter."""
 
+import os
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -16,6 +17,8 @@ Tensor: TypeAlias = torch.Tensor
 Function: TypeAlias = Callable[..., Any]
 
 EMITTERS = ("python", "cpp", "fx")
+FRONTEND = os.environ.get("FRONTEND", "inductor")
+"""``make sweep-features FRONTEND=lowering`` sets it."""
 
 
 def compiled(function: Function, emitter: str) -> Function:
@@ -23,7 +26,7 @@ def compiled(function: Function, emitter: str) -> Function:
     torch._dynamo.reset()
     if emitter == "inductor":
         return torch.compile(function, fullgraph=True)
-    options: Any = {"emitter": emitter}
+    options: Any = {"emitter": emitter, "frontend": FRONTEND}
     return torch.compile(function, backend="wrapperir", fullgraph=True, options=options)
 
 

@@ -39,6 +39,9 @@ def inputs(grad: bool = False) -> list[torch.Tensor]:
     return [torch.randn(4, 4, requires_grad=grad) for _ in range(2)]
 
 
+BOTH = pytest.mark.parametrize("frontend", ["inductor", "lowering"])
+
+
 def diagnostics_of(
     options: dict[str, Any], function: Callable[..., Any] = head
 ) -> DiagnosticError:
@@ -66,8 +69,12 @@ def failing_inductor(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_an_emitter_that_refuses_names_the_users_line(tmp_path: Path) -> None:
+@BOTH
+def test_an_emitter_that_refuses_names_the_users_line(
+    frontend: str, tmp_path: Path
+) -> None:
     options: dict[str, Any] = {
+        "frontend": frontend,
         "emitter": without_operators(),
         "passes": (),
         "dump_dir": str(tmp_path),
@@ -89,6 +96,7 @@ def test_a_construct_that_is_refused_names_the_users_line() -> None:
     assert "torch.compiler.disable" in (found.hint or "")
 
 
+@BOTH
 @pytest.mark.parametrize(
     ("option", "code"),
     [
@@ -98,9 +106,10 @@ def test_a_construct_that_is_refused_names_the_users_line() -> None:
     ],
 )
 def test_errors_in_the_options_are_raised_with_a_fallback_too(
-    option: dict[str, Any], code: Code
+    option: dict[str, Any], code: Code, frontend: str
 ) -> None:
     for options in (option, {**option, "fallback": "inductor"}):
+        options["frontend"] = frontend
         (found,) = diagnostics_of(options).diagnostics
         assert found.code is code
         assert "fallback" not in (found.hint or "")
@@ -113,6 +122,18 @@ def test_an_error_of_pytorchs_has_a_code() -> None:
     assert found.code is Code.INDUCTOR_FAILED
     assert "KeyError: 'grid_type'" in found.message
     assert found.origin == f"{__file__}:{MM_LINE - 1}"
+    assert "fallback" in (found.hint or "")
+    assert isinstance(error.__cause__, KeyError)
+
+
+def test_an_error_of_the_lowerings_has_a_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "wrapperir.frontend.lowering.scope.LoopScope.call"
+    monkeypatch.setattr(name, Mock(side_effect=KeyError("mm")))
+    error = diagnostics_of({"frontend": "lowering"})
+    (found,) = error.diagnostics
+    assert found.code is Code.INDUCTOR_FAILED
+    assert "KeyError: 'mm'" in found.message
+    assert found.origin == f"{__file__}:{MM_LINE}"
     assert "fallback" in (found.hint or "")
     assert isinstance(error.__cause__, KeyError)
 
@@ -150,8 +171,12 @@ def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [r.getMessage() for r in caplog.records if r.name == "wrapperir.fallback"]
 
 
-def test_inductor_compiles_what_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+@BOTH
+def test_inductor_compiles_what_is_refused(
+    frontend: str, caplog: pytest.LogCaptureFixture
+) -> None:
     options: dict[str, Any] = {
+        "frontend": frontend,
         "emitter": without_operators(),
         "passes": (),
         "fallback": "inductor",
@@ -177,9 +202,13 @@ def test_inductor_compiles_what_is_refused(caplog: pytest.LogCaptureFixture) -> 
         torch.testing.assert_close(actual.grad, wanted.grad)
 
 
+@BOTH
 @pytest.mark.parametrize("falls_back", ["forward", "backward"])
 def test_one_of_two_graphs_falls_back(
-    falls_back: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    falls_back: str,
+    frontend: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     import wrapperir.backend
 
@@ -196,9 +225,8 @@ def test_one_of_two_graphs_falls_back(
         y = (x @ w).sin()
         return (y[:2] @ y[2:].t()).exp() * y.sum()
 
-    compiled = torch.compile(
-        model, backend="wrapperir", options={"fallback": "inductor"}, dynamic=True
-    )
+    options: Any = {"fallback": "inductor", "frontend": frontend}
+    compiled = torch.compile(model, backend="wrapperir", options=options, dynamic=True)
     given, expected = inputs(grad=True), inputs(grad=True)
     with (
         caplog.at_level(logging.WARNING, "wrapperir.fallback"),

@@ -16,13 +16,13 @@ from wrapperir import kernels
 from wrapperir.backend import (
     OPTIONS,
     compile_lowered,
-    dump_folder,
     passes_to_run,
     read_options,
     wrapperir_backend,
 )
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import Value
+from wrapperir.emit.artifact import dump_folder
 from wrapperir.emit.pipeline import find_emitter
 from wrapperir.frontend import Lowered
 from wrapperir.ir import GraphRegionLine, Language, Program

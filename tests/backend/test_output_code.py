@@ -31,8 +31,14 @@ def function(x: torch.Tensor) -> torch.Tensor:
     return result
 
 
-def compiled(emitter: str) -> Any:
-    return torch.compile(function, backend="wrapperir", options={"emitter": emitter})
+BOTH = pytest.mark.parametrize("frontend", ["inductor", "lowering"])
+PARTS = {"inductor": ("cpp_fused", "tmp0"), "lowering": ("_sin_0", "v0")}
+"""Parts of the names and sources of kernels."""
+
+
+def compiled(emitter: str, frontend: str = "inductor") -> Any:
+    options: Any = {"emitter": emitter, "frontend": frontend}
+    return torch.compile(function, backend="wrapperir", options=options)
 
 
 @pytest.fixture(autouse=True)
@@ -42,21 +48,22 @@ def _fresh() -> Iterator[None]:
     torch._dynamo.reset()
 
 
+@BOTH
 @pytest.mark.parametrize("emitter", EMITTERS)
-def test_run_and_get_code_returns_what_was_emitted(emitter: str) -> None:
+def test_run_and_get_code_returns_what_was_emitted(emitter: str, frontend: str) -> None:
     x = torch.randn(4, 8)
     with torch.no_grad():
-        result, (code,) = run_and_get_code(compiled(emitter), x)
+        result, (code,) = run_and_get_code(compiled(emitter, frontend), x)
         torch.testing.assert_close(result, function(x))
         assert code.startswith(STARTS[emitter])
-        assert "cpp_fused" in code
-        assert "tmp0" in code  # of a kernel's source
-        assert run_and_get_triton_code(compiled(emitter), x) == code
+        assert all(part in code for part in PARTS[frontend])
+        assert run_and_get_triton_code(compiled(emitter, frontend), x) == code
 
 
+@BOTH
 @pytest.mark.parametrize("emitter", EMITTERS)
-def test_the_code_of_a_backward_is_returned_too(emitter: str) -> None:
-    function = compiled(emitter)
+def test_the_code_of_a_backward_is_returned_too(emitter: str, frontend: str) -> None:
+    function = compiled(emitter, frontend)
     _, codes = run_fw_bw_and_get_code(lambda: function(torch.randn(4, 8)))
     assert len(codes) == 2
 
@@ -68,16 +75,17 @@ def test_run_and_get_kernels_finds_the_kernels(emitter: str) -> None:
     assert any("tmp0" in kernel for kernel in kernels)
 
 
+@BOTH
 @pytest.mark.parametrize("emitter", EMITTERS)
 def test_the_log_shows_program_code_and_a_file(
-    emitter: str, caplog: pytest.LogCaptureFixture
+    emitter: str, frontend: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     level = output_code_log.level
     output_code_log.setLevel(logging.DEBUG)
     output_code_log.addHandler(caplog.handler)
     try:
         with torch.no_grad():
-            _, (code,) = run_and_get_code(compiled(emitter), torch.randn(4, 8))
+            _, (code,) = run_and_get_code(compiled(emitter, frontend), torch.randn(4, 8))
     finally:
         output_code_log.removeHandler(caplog.handler)
         output_code_log.setLevel(level)
@@ -93,8 +101,9 @@ def test_the_log_shows_program_code_and_a_file(
     assert Path(path).read_text() == code
 
 
+@BOTH
 @pytest.mark.parametrize("emitter", EMITTERS)
-def test_a_trace_has_program_and_code(emitter: str) -> None:
+def test_a_trace_has_program_and_code(emitter: str, frontend: str) -> None:
     log = logging.getLogger("torch.__trace")
     entries: list[tuple[dict[str, Any], str]] = []
 
@@ -107,7 +116,7 @@ def test_a_trace_has_program_and_code(emitter: str) -> None:
     log.addHandler(handler)
     try:
         with torch.no_grad():
-            _, (code,) = run_and_get_code(compiled(emitter), torch.randn(4, 8))
+            _, (code,) = run_and_get_code(compiled(emitter, frontend), torch.randn(4, 8))
     finally:
         log.removeHandler(handler)
     traced = [(m, text) for m, text in entries if "inductor_output_code" in m]
@@ -126,7 +135,7 @@ def test_a_trace_has_program_and_code(emitter: str) -> None:
 
 def test_code_is_shown_where_no_cache_can_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     from wrapperir.diagnostics import Code
-    from wrapperir.frontend.inductor import output_code
+    from wrapperir.frontend import output_code
 
     def refuse(*_: object) -> None:
         raise Code.INVALID_ARTIFACT.error("no cache")

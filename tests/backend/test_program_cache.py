@@ -19,12 +19,21 @@ from torch._inductor.utils import run_and_get_code
 
 from wrapperir.diagnostics import Code
 from wrapperir.emit import compilation_key
-from wrapperir.frontend.inductor import donation, program_cache
-from wrapperir.frontend.inductor.program_cache import SETTING, KeptProgram, format_module
+from wrapperir.frontend import donation, kept_programs
+from wrapperir.frontend.inductor.program_cache import format_module
 from wrapperir.frontend.inductor.session import Session
+from wrapperir.frontend.kept_programs import (
+    SETTING,
+    KeptProgram,
+    format_kept,
+    parse_kept,
+)
+from wrapperir.frontend.lowering.compile import _TracedGraph
+from wrapperir.frontend.lowering.program_cache import program_cache
 from wrapperir_python.emitter import PythonEmitter
 
 EMITTERS = ("python", "cpp", "fx")
+BOTH = pytest.mark.parametrize("calls", ["inductor", "lowering"], indirect=True)
 LAYER = torch.nn.Linear(8, 8)
 
 
@@ -39,28 +48,44 @@ def products(x: torch.Tensor) -> torch.Tensor:
 
 
 class Calls:
-    """What happened in a compilation: programs built, graphs loaded."""
+    """What happened in compilations: programs built, graphs loaded in the last."""
+
+    frontend = "inductor"
 
     def __init__(self) -> None:
-        self.built = 0
+        self.built = self.loads = 0
 
     @property
     def loaded(self) -> int:
+        if self.frontend == "lowering":
+            return self.loads
         return counters["inductor"]["fxgraph_cache_hit"]
 
 
 @pytest.fixture(autouse=True)
-def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[Calls]:
+def calls(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[Calls]:
     """Keep programs, in entries of this test alone; count those that are built."""
     monkeypatch.delenv(SETTING)
     made = Calls()
-    finish = Session.finish
+    monkeypatch.setattr(Calls, "frontend", getattr(request, "param", "inductor"))
+    finish, lower, load = Session.finish, _TracedGraph._lower, KeptProgram.load
 
-    def counted(self: Session, wrapper: Any) -> Any:
-        made.built += 1
-        return finish(self, wrapper)
+    def counted(function: Any) -> Any:
+        def call(*arguments: Any) -> Any:
+            made.built += 1
+            return function(*arguments)
 
-    monkeypatch.setattr(Session, "finish", counted)
+        return call
+
+    def counted_load(*arguments: Any) -> Any:
+        made.loads += 1
+        return load(*arguments)
+
+    monkeypatch.setattr(Session, "finish", counted(finish))
+    monkeypatch.setattr(_TracedGraph, "_lower", counted(lower))
+    monkeypatch.setattr(KeptProgram, "load", counted_load)
     compiler_config: Any = torch.compiler.config
     with compiler_config.patch(cache_key_tag=uuid.uuid4().hex):
         torch._dynamo.reset()
@@ -75,9 +100,11 @@ def compiled_anew(
     """Return a compiled function as a new process would compile it."""
     torch._dynamo.reset()
     counters.clear()
-    return torch.compile(called, backend="wrapperir", dynamic=dynamic, options=options)
+    chosen: Any = {"frontend": Calls.frontend, **options}
+    return torch.compile(called, backend="wrapperir", dynamic=dynamic, options=chosen)
 
 
+@BOTH
 @pytest.mark.parametrize("emitter", EMITTERS)
 def test_a_program_is_built_once(emitter: str, calls: Calls) -> None:
     x = torch.randn(4, 8)
@@ -88,9 +115,10 @@ def test_a_program_is_built_once(emitter: str, calls: Calls) -> None:
     assert (calls.built, calls.loaded) == (1, 1)
     assert torch.equal(first, second)
     torch.testing.assert_close(second, function(x))
-    assert counters["aot_autograd"]["autograd_cache_hit"] == 1
+    assert counters["aot_autograd"]["autograd_cache_hit"] == (calls.frontend == "inductor")
 
 
+@BOTH
 @pytest.mark.parametrize("emitter", EMITTERS)
 def test_training_loads_both_programs(emitter: str, calls: Calls) -> None:
     x = torch.randn(4, 8)
@@ -105,6 +133,7 @@ def test_training_loads_both_programs(emitter: str, calls: Calls) -> None:
     assert torch.equal(*gradients)
 
 
+@BOTH
 def test_a_backward_that_was_loaded_may_run_twice(calls: Calls) -> None:
     x = torch.randn(4, 8)
     compiled_anew()(x).sum().backward()
@@ -115,9 +144,11 @@ def test_a_backward_that_was_loaded_may_run_twice(calls: Calls) -> None:
     once = LAYER.weight.grad.clone()
     loss.backward()
     torch.testing.assert_close(LAYER.weight.grad, 2 * once)
-    assert calls.built == 2
+    # A backward that keeps its graph is given nothing for good: of the lowering, another.
+    assert calls.built == (2 if calls.frontend == "inductor" else 3)
 
 
+@BOTH
 def test_a_forward_is_loaded_without_a_backward(calls: Calls) -> None:
     x = torch.randn(4, 8)
     compiled_anew()(x)  # the backward is never compiled
@@ -142,11 +173,12 @@ def test_a_loaded_forward_donates_no_more_than_a_built_one(
         bw_donated_idxs = donated
 
     monkeypatch.setattr(donation, "_metadata", Metadata)
-    monkeypatch.setattr(program_cache, "load_stored", lambda *_: None)
+    monkeypatch.setattr(kept_programs, "load_stored", lambda *_: None)
     evolve(EMPTY, not_donated=(3, 5)).load({})
     assert donated == [2]
 
 
+@BOTH
 @pytest.mark.parametrize(
     "changed",
     [{"passes": ()}, {"emitter": "fx"}, {"check_memory": True}, {"graphs": True}],
@@ -161,6 +193,7 @@ def test_other_options_are_other_programs(changed: dict[str, Any], calls: Calls)
     assert calls.built == 2
 
 
+@BOTH
 def test_other_sources_are_other_programs(
     calls: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,6 +210,7 @@ def test_other_sources_are_other_programs(
     assert calls.built == 3
 
 
+@BOTH
 def test_other_facts_of_an_emitter_are_other_programs(
     calls: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,6 +229,7 @@ def test_other_settings_of_inductor_are_other_programs(calls: Calls) -> None:
     assert calls.built == 3
 
 
+@BOTH
 def test_objects_and_dumped_programs_are_not_kept(calls: Calls, tmp_path: Path) -> None:
     x = torch.randn(4, 4)
     for _ in range(2):
@@ -218,6 +253,7 @@ def test_settings_of_pytorch_turn_it_off(turned_off: Any, calls: Calls) -> None:
     assert calls.built == 2
 
 
+@BOTH
 def test_sizes_outside_of_what_was_known_are_compiled_anew(calls: Calls) -> None:
     def doubled(x: torch.Tensor) -> torch.Tensor:
         return x @ x.t()
@@ -236,6 +272,7 @@ def test_sizes_outside_of_what_was_known_are_compiled_anew(calls: Calls) -> None
     assert calls.built == built + 1
 
 
+@BOTH
 def test_a_loaded_program_has_its_guards(calls: Calls) -> None:
     def padded(x: torch.Tensor) -> torch.Tensor:
         return torch.cat([x, x]).view(-1, 4) @ torch.ones(4, 4)
@@ -251,6 +288,7 @@ def test_a_loaded_program_has_its_guards(calls: Calls) -> None:
     assert calls.loaded == built[0]
 
 
+@BOTH
 def test_constants_of_subgraphs_are_kept(calls: Calls) -> None:
     @torch.compiler.nested_compile_region
     def scaled(x: torch.Tensor) -> torch.Tensor:
@@ -278,6 +316,7 @@ def test_branches_are_compiled_anew_as_with_inductor(calls: Calls) -> None:
     assert calls.built == 2
 
 
+@BOTH
 @pytest.mark.parametrize("emitter", EMITTERS)
 def test_the_code_of_a_loaded_program_is_what_was_emitted(
     calls: Calls, emitter: str
@@ -290,6 +329,7 @@ def test_the_code_of_a_loaded_program_is_what_was_emitted(
     assert loaded == code
 
 
+@BOTH
 def test_a_program_that_does_not_load_is_built_anew(
     calls: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -300,7 +340,7 @@ def test_a_program_that_does_not_load_is_built_anew(
         raise Code.INVALID_ARTIFACT.error("on purpose")
 
     with monkeypatch.context() as patched:
-        patched.setattr(program_cache, "load_stored", failing)
+        patched.setattr(kept_programs, "load_stored", failing)
         torch.testing.assert_close(compiled_anew(products)(x), products(x))
     assert calls.built == 2
 
@@ -321,6 +361,17 @@ def test_a_directory_that_others_can_write_to_is_not_used(
     assert "can be written by other users" in caplog.text
     assert not (tmp_path / "fxgraph").exists()
     assert not (tmp_path / "aotautograd").exists()
+
+
+def test_the_users_cache_is_not_used_where_others_can_write_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert program_cache() is not None
+    (tmp_path / "wrapperir" / "programs").chmod(0o777)
+    with caplog.at_level(logging.WARNING, "wrapperir.cache"):
+        assert program_cache() is None
+    assert "can be written by other users" in caplog.text
 
 
 def test_cache_artifacts_carry_programs(
@@ -346,7 +397,7 @@ EMPTY = KeptProgram(
     entry="program.py",
     files={"program.py": ""},
     metadata={},
-    constants=(),
+    constants={},
     donated=(),
     not_donated=(),
 )
@@ -371,7 +422,7 @@ def test_a_module_says_exactly_what_is_kept(text: str) -> None:
         program=text,
         files={"program.py": text, "kernels/a.bin": text.encode("utf-8", "replace")},
         metadata={"key": text},
-        constants=("a", "b"),
+        constants={"a": "b"},
         donated=(1,),
         not_donated=(2,),
     )
@@ -379,6 +430,15 @@ def test_a_module_says_exactly_what_is_kept(text: str) -> None:
     source = format_module(kept).encode("utf-8", "surrogatepass").decode("utf-8", "replace")
     exec(compile(source, "kept", "exec"), variables)
     assert variables["_wrapperir_program"] == kept
+    assert parse_kept(format_kept(kept)) == evolve(
+        kept, donated=[1], not_donated=[2], strides=[]
+    )
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"files": {"a": {"base64": 3}}}'])
+def test_no_other_text_is_read_as_a_program(text: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011
+        parse_kept(text)
 
 
 def test_another_process_loads_what_one_compiled(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from torch import nn
 from torch._inductor import config
 from torch.utils.checkpoint import checkpoint
 
-from wrapperir.frontend.inductor.program_cache import SETTING
+from wrapperir.frontend.kept_programs import SETTING
 
 TORCH: Any = torch
 Compile = Callable[..., Any]

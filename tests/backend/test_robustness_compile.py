@@ -28,7 +28,7 @@ POINTS = (
     "wrapperir.passes.run_passes",
     "wrapperir.emit.pipeline.check_support",
     "wrapperir.emit.pipeline.output_code",
-    "wrapperir.frontend.inductor.output_code.built_once",
+    "wrapperir.frontend.output_code.built_once",
     "wrapperir.emit.pipeline.load_stored",
 )
 

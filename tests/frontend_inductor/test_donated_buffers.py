@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from torch._functorch import config as functorch_config
 
 from tests.draws import draws
 from tests.frontend_inductor.captured import capture_all
-from wrapperir.frontend.inductor import donation
+from wrapperir.frontend import donation
 from wrapperir.ir import Program, TensorType, is_dense, tensor
 from wrapperir.text import parse_program
 
@@ -56,12 +57,16 @@ def test_nothing_is_donated_where_pytorch_is_told_so() -> None:
     assert not any(given.donated for given in program.inputs)
 
 
+@pytest.mark.parametrize("frontend", ["inductor", "lowering"])
 @pytest.mark.parametrize("keeps", [True, False])
-def test_a_backward_that_keeps_its_graph_copies_what_it_is_given(keeps: bool) -> None:
+def test_a_backward_that_keeps_its_graph_copies_what_it_is_given(
+    keeps: bool, frontend: str
+) -> None:
     torch._dynamo.reset()
     inputs = [(torch.rand(16, 16) / 8).requires_grad_() for _ in range(2)]
     expected = torch.autograd.grad(two_layers(*inputs), inputs)
-    compiled = torch.compile(two_layers, backend="wrapperir")
+    options: Any = {"frontend": frontend}
+    compiled = torch.compile(two_layers, backend="wrapperir", options=options)
     torch.autograd.grad(compiled(*inputs), inputs)  # donates, as it does not keep the graph
     loss = compiled(*inputs)
     for turn in range(3):

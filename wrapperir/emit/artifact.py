@@ -279,3 +279,20 @@ def replacing(path: Path, *, by_file: bool = False) -> Generator[Path]:
     finally:
         if scratch is not None:
             shutil.rmtree(scratch, ignore_errors=True)
+
+
+def dump_folder(root: Path, role: str) -> Path:
+    """Create and return a new folder for one program: ``forward-0``, ``backward-1``.
+
+    The number counts programs in ``root``; another process never gets the same folder.
+    """
+    root.mkdir(parents=True, exist_ok=True)
+    number = sum(1 for _ in root.iterdir())
+    while True:
+        folder = root / f"{role}-{number}"
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            number += 1
+        else:
+            return folder

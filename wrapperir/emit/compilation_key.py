@@ -3,22 +3,26 @@
 import functools
 import hashlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from wrapperir.caching import digest_of
 from wrapperir.emit.contract import Emitter
 
 
-def compilation_key(emitter: Emitter, settings: Mapping[str, object]) -> str | None:
+def compilation_key(
+    emitter: Emitter, settings: Mapping[str, object], parts: Iterable[object] = ()
+) -> str | None:
     """Return the digest of an emitter, settings and the sources of all that compiles.
 
     These are the files of wrapperir and of each package that defines a class of the
-    emitter.  ``settings`` are facts of :func:`~wrapperir.caching.digest_of`.  ``None``:
-    the emitter has no such key, because it says so or is not a package's.
+    emitter or of another of the ``parts`` that take part.  ``settings`` are facts of
+    :func:`~wrapperir.caching.digest_of`.  ``None``: the emitter has no such key, because it
+    says so or is not a package's.
     """
     facts = emitter.cache_facts()
-    modules = {kind.__module__ for kind in type(emitter).__mro__ if kind is not object}
+    kinds = [kind for part in (emitter, *parts) for kind in type(part).__mro__]
+    modules = {kind.__module__ for kind in kinds if kind is not object}
     packages = {module.partition(".")[0] for module in modules} - sys.stdlib_module_names
     digests = {name: _package_digest(name) for name in packages | {"wrapperir"}}
     if facts is None or None in digests.values():

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from attrs import evolve
 from torch._ops import HigherOrderOperator, OpOverload
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, DiagnosticError
@@ -160,7 +161,8 @@ def add_constant(scope: GraphScope, key: str, name: str, tensor: torch.Tensor) -
     scope.declare_root(chosen, type)
     scope.laid_out.add(chosen)
     scope.shared.constants.append(wir.ConstantInput(name=chosen, type=type, key=unique))
-    scope.shared.tensors[unique] = tensor.detach()
+    with unset_fake_temporarily():
+        scope.shared.tensors[unique] = tensor.detach()
     return chosen
 
 

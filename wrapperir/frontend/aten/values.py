@@ -4,6 +4,7 @@ from functools import lru_cache
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from wrapperir import ir as wir
@@ -30,6 +31,19 @@ def expr_of(value: Any) -> Any:
 def original_expr_of(value: Any) -> Any:
     """Return the sympy expression of a symbolic number as it was first written."""
     return value.node._expr
+
+
+def symbols_of(examples: Any) -> list[str]:
+    """Return the names of the symbols in sizes, strides and offsets, and in numbers."""
+    found: dict[str, None] = {}
+    for leaf in pytree.tree_leaves(examples):
+        numbers = [leaf]
+        if isinstance(leaf, torch.Tensor):
+            numbers = [*leaf.shape, *leaf.stride(), leaf.storage_offset()]
+        for number in numbers:
+            if is_symbolic(number):
+                found.update(dict.fromkeys(s.name for s in expr_of(number).free_symbols))
+    return list(found)
 
 
 def leaves_of(value: Any) -> list[Any]:

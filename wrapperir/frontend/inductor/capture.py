@@ -3,7 +3,6 @@
 import contextlib
 import copy
 import functools
-import logging
 import operator
 import sys
 import threading
@@ -11,19 +10,20 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
-from attrs import evolve
 from torch._dynamo import config as dynamo_config
 from torch._inductor import config
 from torch._inductor.codegen import common
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen
 from torch._inductor.compile_fx import compile_fx, compile_fx_inner
+from torch._inductor.decomposition import select_decomp_table
 from torch._inductor.output_code import MockFXGraphCacheOutput
 from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
-from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend import Lowered
 from wrapperir.frontend.aten.attention import densify_masks, shorten_attention
+from wrapperir.frontend.failures import compile_or_fall_back
 from wrapperir.frontend.inductor.compile_processes import (
     kernels_not_compiled,
     processes_started_late,
@@ -67,14 +67,6 @@ _CONFIG: dict[str, Any] = {
 
 _OF_HOSTS = {"cpp_wrapper", "fx_wrapper", "triton.cudagraphs"}
 """Settings that ``compile_fx`` has acted on before it hands a graph on."""
-
-_HINT = "keep this part of the model out with torch.compiler.disable"
-_FALLBACK = "or have Inductor compile its graph: options={'fallback': 'inductor'}"
-
-_OF_OPTIONS = {Code.INVALID_OPTION, Code.UNKNOWN_EMITTER, Code.UNKNOWN_PASS}
-"""Errors of the backend's options, which are raised as they are."""
-
-_logger = logging.getLogger("wrapperir.fallback")
 
 
 @contextlib.contextmanager
@@ -184,25 +176,29 @@ def _compile_or_advise(
     ``stock`` are Inductor's settings, or ``None`` to raise the error, with advice.
     """
     begin()
-    original = None if stock is None else _copy_graph(graph)
-    try:
-        return compile_inner(compile, graph, inputs, cache_key=cache_key, **kwargs)
-    except DiagnosticError as error:
-        if any(d.code in _OF_OPTIONS for d in error.diagnostics):
-            raise
-        if stock is None or original is None:
-            advised = [
-                evolve(d, hint=f"{d.hint or _HINT}, {_FALLBACK}") for d in error.diagnostics
-            ]
-            raise DiagnosticError(*advised) from error.__cause__
-        role = "backward" if kwargs.get("is_backward") else "forward"
-        _logger.warning("Inductor compiles this %s graph: %s", role, error)
-    from wrapperir.frontend.inductor.donation import donate_nothing
+    original = graph if stock is None else _copy_graph(graph)
 
-    # The graph's other half does not know which saved tensors share memory.
-    donate_nothing()
-    with config.patch(stock), cached_by(None):  # else later processes would not say it
-        return compile_fx_inner(original, inputs, **kwargs)
+    def fall_back() -> Any:
+        with config.patch(stock or {}), cached_by(None):  # else later ones say nothing
+            return compile_fx_inner(original, inputs, **kwargs)
+
+    return compile_or_fall_back(
+        lambda: compile_inner(compile, graph, inputs, cache_key=cache_key, **kwargs),
+        None if stock is None else fall_back,
+        is_backward=bool(kwargs.get("is_backward")),
+    )
+
+
+def compile_traced(
+    graph: torch.fx.GraphModule, inputs: Sequence[Any], *, is_backward: bool
+) -> Any:
+    """Compile a graph that AOTAutograd traced for the lowering, with Inductor alone.
+
+    Its operators are decomposed as Inductor's lowering wants them.
+    """
+    traced = make_fx(graph, select_decomp_table())(*inputs)
+    with cached_by(None):  # else later processes would not say it
+        return compile_fx_inner(traced, inputs, is_backward=is_backward)
 
 
 def _copy_graph(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
@@ -245,7 +241,7 @@ def compile_inner(
     compile: CompileLowered, *args: Any, cache_key: str | None = None, **kwargs: Any
 ) -> Any:
     """Compile one traced graph, in the scope that captures it; ``compile`` as above."""
-    from wrapperir.frontend.inductor.donation import donated_inputs
+    from wrapperir.frontend.donation import donated_inputs
     from wrapperir.frontend.inductor.failures import reporting_failures
     from wrapperir.frontend.inductor.passed_objects import has_objects
     from wrapperir.frontend.inductor.session import Session

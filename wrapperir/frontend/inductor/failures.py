@@ -3,9 +3,8 @@
 import contextlib
 import sysconfig
 import traceback
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,7 +17,8 @@ from torch._inductor.scheduler import BaseSchedulerNode
 
 import wrapperir
 from wrapperir.diagnostics import Code, DiagnosticError, Note, first_line
-from wrapperir.frontend.provenance import origins_provenance, user_location
+from wrapperir.frontend.failures import error_origin, node_location
+from wrapperir.frontend.provenance import origins_provenance
 from wrapperir.ir import SourceLocation
 
 if TYPE_CHECKING:
@@ -94,21 +94,12 @@ def _is_users(file: str) -> bool:
 
 def _origin(error: BaseException) -> str | None:
     """Return the user's line of the node that the innermost frame was working on."""
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    for frame in reversed(frames):
-        for location in _locations(frame):
-            return f"{location.file}:{location.line}"
-    return None
+    return error_origin(error, _location)
 
 
-def _locations(frame: FrameType) -> Iterator[SourceLocation]:
-    for value in list(frame.f_locals.values()):
-        node: Any = value.node if isinstance(value, BaseSchedulerNode) else value
-        location = None
-        if isinstance(node, torch.fx.Node):
-            location = user_location(node.meta.get("stack_trace"))
-        elif isinstance(node, ir.IRNode):
-            provenance = origins_provenance(getattr(node, "origins", ()), {})
-            location = None if provenance is None else provenance.location
-        if location is not None:
-            yield location
+def _location(value: Any) -> SourceLocation | None:
+    node = value.node if isinstance(value, BaseSchedulerNode) else value
+    if isinstance(node, ir.IRNode):
+        provenance = origins_provenance(getattr(node, "origins", ()), {})
+        return None if provenance is None else provenance.location
+    return node_location(node)

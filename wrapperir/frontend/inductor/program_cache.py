@@ -13,11 +13,10 @@ import contextlib
 import logging
 import os
 from collections.abc import Generator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest import mock
 
 import torch
-from attrs import frozen
 from torch._functorch import config as functorch_config
 from torch._inductor import config
 from torch._inductor.codecache import PyCodeCache
@@ -25,15 +24,8 @@ from torch._inductor.graph import GraphLowering
 from torch._inductor.runtime.cache_dir_utils import cache_dir
 
 from wrapperir.caching import CacheRefusedError, PrivateCache
-from wrapperir.diagnostics import DiagnosticError
-from wrapperir.emit import Artifact, OutputCode
-from wrapperir.emit.pipeline import find_emitter, format_code, load_stored
-
-if TYPE_CHECKING:
-    from wrapperir.emit import Loaded
-
-SETTING = "WRAPPERIR_PROGRAM_CACHE"
-"""The environment variable that, as ``0``, turns the cache of programs off."""
+from wrapperir.emit import OutputCode
+from wrapperir.frontend.kept_programs import SETTING, KeptProgram, kept_program
 
 _HEAD = '"""A program that wrapperir compiled: its text and the emitted files."""'
 _compiler_config: Any = torch.compiler.config
@@ -72,49 +64,6 @@ def can_keep_programs() -> bool:
     return True
 
 
-@frozen(kw_only=True)
-class KeptProgram:
-    """A program's text and its artifact, in the module that PyTorch keeps.
-
-    ``donated`` are the positions of the inputs that a backward is given for good,
-    ``not_donated`` the positions, among all that a forward saves, of tensors that the
-    backward is not given so.  ``constants`` are names of the module's variables.
-    """
-
-    program: str
-    emitter: str
-    entry: str
-    files: Mapping[str, str | bytes]
-    metadata: Mapping[str, str]
-    constants: Sequence[str]
-    donated: Sequence[int]
-    not_donated: Sequence[int]
-
-    @property
-    def artifact(self) -> Artifact:
-        """The artifact of the emitted files."""
-        return Artifact(self.emitter, self.files, self.entry, self.metadata)
-
-    def load(self, variables: Mapping[str, Any]) -> "Loaded":
-        """Return the callable of the program; ``variables`` are the module's.
-
-        Raises:
-            OSError: it cannot be loaded; PyTorch then compiles the graph anew.
-        """
-        try:
-            emitter = find_emitter(self.emitter)
-            constants = {name: variables[name] for name in self.constants}
-            loaded = load_stored(self.artifact, emitter, constants)
-        except (DiagnosticError, KeyError) as error:
-            raise OSError(f"a program that was kept does not load: {error}") from error
-        if not self.donated and not self.not_donated:
-            return loaded
-        from wrapperir.frontend.inductor.donation import donate_less, retaining
-
-        donate_less(self.not_donated)
-        return retaining(loaded, self.donated) if self.donated else loaded
-
-
 def keep_program(
     graph: GraphLowering,
     code: OutputCode,
@@ -124,19 +73,7 @@ def keep_program(
     not_donated: Sequence[int],
 ) -> None:
     """Give a graph's compiled form, which PyTorch may keep, the module of its program."""
-    from wrapperir.text import format_program
-
-    artifact = code.artifact
-    kept = KeptProgram(
-        program=format_program(code.program),
-        emitter=artifact.emitter,
-        entry=artifact.entry,
-        files=artifact.files,
-        metadata=artifact.metadata,
-        constants=tuple(constants),
-        donated=tuple(donated),
-        not_donated=tuple(not_donated),
-    )
+    kept = kept_program(code, {name: name for name in constants}, donated, not_donated)
     graph.constants.update(constants)
     graph.cache_key, graph.cache_path = PyCodeCache.write(format_module(kept))
 
@@ -148,14 +85,14 @@ def format_module(kept: KeptProgram) -> str:
     ]
     return (
         f"{_HEAD}\n\n"
-        f"from {__name__} import KeptProgram\n\n"
+        f"from {KeptProgram.__module__} import KeptProgram\n\n"
         "_wrapperir_program = KeptProgram(\n"
         f"    program={_literal(kept.program)},\n"
         f"    emitter={kept.emitter!r},\n"
         f"    entry={kept.entry!r},\n"
         f"    files={{\n{''.join(files)}    }},\n"
         f"    metadata={dict(kept.metadata)!r},\n"
-        f"    constants={tuple(kept.constants)!r},\n"
+        f"    constants={dict(kept.constants)!r},\n"
         f"    donated={tuple(kept.donated)!r},\n"
         f"    not_donated={tuple(kept.not_donated)!r},\n"
         ")\n\n\n"
@@ -187,8 +124,7 @@ def showing_emitted_code() -> Generator[None]:
 
     def show(code: str) -> None:
         if code.startswith(_HEAD):
-            kept = read_module(code)
-            code = format_code(kept.artifact, find_emitter(kept.emitter))
+            code = read_module(code).text
         save(code)
 
     with mock.patch.object(GraphLowering, "save_output_code", show):

@@ -12,12 +12,12 @@ from torch._inductor.codegen.common import FileBackedGraphModule
 from torch._inductor.virtualized import V
 
 from wrapperir.frontend import Lowered
+from wrapperir.frontend.donation import keep_apart, retaining
 from wrapperir.frontend.inductor import build
-from wrapperir.frontend.inductor.donation import keep_apart, retaining
 from wrapperir.frontend.inductor.multi_kernels import MultiKernels
-from wrapperir.frontend.inductor.output_code import ShownCode, show_output_code
 from wrapperir.frontend.inductor.passed_objects import PassedObjects
 from wrapperir.frontend.inductor.program_cache import keep_program
+from wrapperir.frontend.output_code import ShownCode, show_output_code
 from wrapperir.frontend.provenance import NodeProvenance
 from wrapperir.ir import Access, DefinitionLine, Program
 

@@ -1,67 +1,103 @@
 """Compilation of graphs that Dynamo traced, through AOTAutograd and loops of our own."""
 
-from collections.abc import Callable, Sequence
+import contextlib
+import traceback
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
-from attrs import evolve
+from attrs import evolve, frozen
 from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.exc import TorchDynamoException
 from torch._functorch import config as functorch_config
 from torch._functorch import partitioners
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
+from wrapperir.diagnostics import Code, DiagnosticError, Note, first_line
+from wrapperir.emit import OutputCode
 from wrapperir.frontend import Lowered
 from wrapperir.frontend.aten.attention import densify_masks
 from wrapperir.frontend.aten.storage_offsets import example_offsets, input_places
+from wrapperir.frontend.donation import donated_inputs, keep_apart, retaining
+from wrapperir.frontend.failures import compile_or_fall_back, error_origin, node_location
+from wrapperir.frontend.kept_programs import KeptProgram, kept_program
 from wrapperir.frontend.lowering.accumulation import accumulate_products
 from wrapperir.frontend.lowering.decompositions import table
-from wrapperir.frontend.lowering.lower import lower_to_program
+from wrapperir.frontend.lowering.graph_key import graph_key, guard_count
 from wrapperir.frontend.lowering.padding import (
     pad_products,
-    report_layouts,
+    padded_strides,
+    report_strides,
     take_examples,
 )
+from wrapperir.frontend.lowering.program_cache import (
+    find_program,
+    keep_program,
+    program_cache,
+)
+from wrapperir.frontend.output_code import show_output_code, show_texts
 from wrapperir.ir import KernelDefinitionLine, Program
 from wrapperir.lowering.schedule import Rounding
 
 if TYPE_CHECKING:
     from wrapperir.emit import Loaded
 
-CompileProgram: TypeAlias = "Callable[[Lowered, bool], Loaded]"
-"""Turns a program into a callable; it is given whether the program is a backward."""
+CompileProgram: TypeAlias = (
+    "Callable[[Lowered, bool, Callable[[OutputCode], None]], Loaded]"
+)
+"""Turns a program into a callable.
+
+It is given whether the program is a backward, and a function to show emitted code to.
+"""
+
+FallBack: TypeAlias = Callable[[torch.fx.GraphModule, Sequence[Any], bool], Any]
+"""Compiles a traced graph, in whose place a program was to run; it may be a backward."""
+
+
+@frozen(kw_only=True)
+class LoweringSettings:
+    """Settings of the compilation of a graph.
+
+    Without ``times_configs``, kernels have their first config only, which rules choose.
+    Programs are kept for later processes if ``cache_key`` is the key of how they are
+    compiled.
+    """
+
+    rounding: Rounding = Rounding.FUSED
+    times_configs: bool = True
+    cache_key: str | None = None
+    fall_back: FallBack | None = None
 
 
 def compile_graph(
     graph: torch.fx.GraphModule,
     example_inputs: Sequence[Any],
     compile: CompileProgram,
-    rounding: Rounding = Rounding.FUSED,
-    *,
-    times_configs: bool = True,
+    settings: LoweringSettings,
+    begin: Callable[[], object] = lambda: None,
 ) -> Callable[..., Any]:
     """Compile a graph that Dynamo traced; return the callable that replaces it.
 
     A training graph gives a forward and a backward program, the backward maybe not before
-    it first runs.  Without ``times_configs``, kernels have their first config only, which
-    rules choose.
+    it first runs.  ``begin`` is called before a graph is compiled that is not kept.
 
     Raises:
-        DiagnosticError: the graph has something that a program cannot express, or
-            ``compile`` raised it.
+        DiagnosticError: the graph has something that a program cannot express, ``compile``
+            raised it, or WIR655, the lowering failed.
     """
 
     def compiler(*, backward: bool, saves: bool = False) -> Callable[..., Any]:
-        def compile_traced(module: torch.fx.GraphModule, examples: Sequence[Any]) -> Any:
-            take_examples(module, examples)
+        def compile_traced(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
+            fall_back = settings.fall_back
+            take_examples(module, inputs)
             accumulate_products(module.graph)
             pad_products(module, saves=saves)
-            places = input_places(module.graph, example_offsets(module.graph))
-            lowered = lower_to_program(module, rounding, places=places).lowered
-            report_layouts(module)
-            if not times_configs:
-                lowered = evolve(lowered, program=_with_first_configs(lowered.program))
-            with unset_fake_temporarily():  # constants are real tensors
-                return boxed(compile(lowered, backward))
+            traced = _TracedGraph(module, inputs, backward, settings)
+            return compile_or_fall_back(
+                lambda: boxed(traced.compile(compile, begin)),
+                None if fall_back is None else lambda: fall_back(module, inputs, backward),
+                is_backward=backward,
+            )
 
         return compile_traced
 
@@ -78,6 +114,137 @@ def compile_graph(
     with functorch_config.patch(unlift_effect_tokens=True):  # no arguments of the graph
         compiled: Callable[..., Any] = backend(graph, list(example_inputs))
     return compiled
+
+
+@frozen
+class _TracedGraph:
+    """A forward or backward graph of AOTAutograd's, and its examples."""
+
+    module: torch.fx.GraphModule
+    inputs: Sequence[Any]
+    backward: bool
+    settings: LoweringSettings
+
+    def compile(self, compile: CompileProgram, begin: Callable[[], object]) -> "Loaded":
+        """Return the callable of the program that is kept, or of a new one."""
+        with contextlib.ExitStack() as stack:
+            donated = frozenset[int]()
+            if self.backward:
+                donated = stack.enter_context(donated_inputs(self.inputs))
+            cache = None if self.settings.cache_key is None else program_cache()
+            key = None if cache is None else self._key(donated)
+            if cache is None or key is None:
+                begin()
+                return self._compile_anew(compile, donated)[0]
+            kept = find_program(cache, key)
+            if kept is not None:
+                with contextlib.suppress(OSError):  # then it is compiled anew
+                    return self._load(kept)
+            begin()
+            guards = guard_count(self.module.graph)
+            loaded, made = self._compile_anew(compile, donated)
+            # Guards that this has added would be missing where the program is loaded.
+            if made is not None and guards == guard_count(self.module.graph):
+                keep_program(cache, key, made)
+            return loaded
+
+    def _key(self, donated: frozenset[int]) -> str | None:
+        settings = self.settings
+        tag: str = torch.compiler.config.cache_key_tag
+        chosen = [settings.cache_key, settings.rounding.value, settings.times_configs, tag]
+        return graph_key(self.module, [*chosen, self.backward, sorted(donated)])
+
+    def _load(self, kept: KeptProgram) -> "Loaded":
+        with unset_fake_temporarily():
+            loaded = kept.load(_held_tensors(self.module))
+        show_texts(lambda: kept.program, kept.text, kept.suffix)
+        report_strides(kept.strides)
+        return loaded
+
+    def _compile_anew(
+        self, compile: CompileProgram, donated: frozenset[int]
+    ) -> "tuple[Loaded, KeptProgram | None]":
+        """Return the callable of a new program, and the program if it can be kept."""
+        lowered = self._lower(donated)
+        strides = padded_strides(self.module)
+        not_donated = () if self.backward else keep_apart(lowered.program)
+        codes: list[OutputCode] = []
+
+        def show(code: OutputCode) -> None:
+            codes.append(code)
+            show_output_code(code)
+
+        inputs = lowered.program.inputs
+        given = [number for number, each in enumerate(inputs) if each.donated]
+        with unset_fake_temporarily():  # constants are real tensors
+            loaded = compile(lowered, self.backward, show)
+            names = _names_of(lowered.constants, _held_tensors(self.module))
+        report_strides(strides)
+        kept = None
+        if codes and names is not None:
+            kept = evolve(
+                kept_program(codes[0], names, given, not_donated), strides=strides
+            )
+        return (retaining(loaded, given) if given else loaded), kept
+
+    def _lower(self, donated: frozenset[int]) -> Lowered:
+        from wrapperir.frontend.lowering.lower import lower_to_program
+
+        graph = self.module.graph
+        places = input_places(graph, example_offsets(graph))
+        rounding = self.settings.rounding
+        try:
+            lowered = lower_to_program(
+                self.module, rounding, places=places, donated=donated
+            ).lowered
+        except DiagnosticError as error:
+            origin = error_origin(error, node_location)
+            found = [evolve(d, origin=d.origin or origin) for d in error.diagnostics]
+            raise DiagnosticError(*found) from error.__cause__
+        except TorchDynamoException:
+            raise
+        except Exception as error:
+            at = traceback.extract_tb(error.__traceback__)[-1]
+            raise Code.INDUCTOR_FAILED.error(
+                f"the graph was not lowered: {type(error).__name__}: {first_line(error)}",
+                notes=(Note(message=f"raised at {at.filename}:{at.lineno}, in {at.name}"),),
+                origin=error_origin(error, node_location),
+            ) from error
+        if not self.settings.times_configs:
+            lowered = evolve(lowered, program=_with_first_configs(lowered.program))
+        return lowered
+
+
+def _held_tensors(module: torch.fx.GraphModule) -> Mapping[str, torch.Tensor]:
+    """Return the tensors that a graph's module and its parts hold, by their names."""
+    found: dict[str, torch.Tensor] = {}
+    for path, part in module.named_modules():
+        for name, value in (*vars(part).items(), *part.named_buffers(recurse=False)):
+            if isinstance(value, torch.Tensor):
+                found[f"{path}.{name}" if path else name] = value.detach()
+    return found
+
+
+def _names_of(
+    constants: Mapping[str, torch.Tensor], held: Mapping[str, torch.Tensor]
+) -> Mapping[str, str] | None:
+    """Return the name of each constant among held tensors; ``None`` if one is not there."""
+    named = {
+        key: name
+        for key, constant in constants.items()
+        for name, tensor in held.items()
+        if _has_same_memory(constant, tensor)
+    }
+    return named if named.keys() == constants.keys() else None
+
+
+def _has_same_memory(left: torch.Tensor, right: torch.Tensor) -> bool:
+    return (
+        left.data_ptr() == right.data_ptr()
+        and left.dtype == right.dtype
+        and left.size() == right.size()
+        and left.stride() == right.stride()
+    )
 
 
 def _with_first_configs(program: Program) -> Program:

@@ -9,11 +9,11 @@ from attrs import frozen
 from torch._ops import OpOverload
 
 from wrapperir.frontend.aten.storage_offsets import NOWHERE, Place
-from wrapperir.frontend.aten.values import SCALARS, lower_extent
+from wrapperir.frontend.aten.values import SCALARS, lower_extent, symbols_of
 from wrapperir.frontend.lowering.decompositions import decomposed, is_called
 from wrapperir.frontend.lowering.operators import RULES
 from wrapperir.frontend.lowering.rules import NotLoweredError
-from wrapperir.frontend.lowering.scope import LoopScope, symbols_of
+from wrapperir.frontend.lowering.scope import LoopScope
 from wrapperir.frontend.lowering.values import IndexedTensor
 from wrapperir.lowering.kernel import SizeSymbols
 from wrapperir.lowering.loops import LoopGraph, Nest

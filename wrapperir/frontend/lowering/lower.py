@@ -1,13 +1,12 @@
 """From an ATen graph to a program, without Inductor."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
 from attrs import evolve, frozen
 from torch._guards import detect_fake_mode
 from torch._ops import OpOverload
-from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from wrapperir import ir as wir
 from wrapperir.frontend import Lowered
@@ -60,12 +59,14 @@ def lower_to_program(
     rounding: Rounding = Rounding.FUSED,
     held: Mapping[torch.fx.Node, HeldTensor] | None = None,
     places: Mapping[str, Place] | None = None,
+    donated: Collection[int] = (),
 ) -> LoweringStages:
     """Return the program of a functional ATen graph, with the stages before it.
 
     Each node has its example value as ``meta["val"]``, as AOTAutograd leaves it.  Inputs
     in ``held`` are constants of the program.  Storage offsets of inputs are those of
-    ``places``, by default of the examples.
+    ``places``, by default of the examples.  The inputs at the positions in ``donated`` are
+    the program's, unless it writes to them.
 
     Raises:
         DiagnosticError: WIR600 to WIR605, what neither loops nor lines express.
@@ -82,8 +83,7 @@ def lower_to_program(
         name = add_constant(scope, constant.key, node.name, constant.tensor)
         scope.values[node] = wir.BufferRef(name)
     lower_given(scope, [node for node in given if node not in constants], places)
-    with unset_fake_temporarily():
-        lower_nodes(scope, attributes)
+    lower_nodes(scope, attributes)
     for node in attributes:
         node.meta.setdefault("val", scope.held(node))
     symbols = size_symbols(ranges)
@@ -104,8 +104,14 @@ def lower_to_program(
     output = graph.output_node()
     results: Any = output.args[0]
     outputs = output_values(builder, results)
+    program = finished_program(scope, outputs)
     program = evolve(
-        finished_program(scope, outputs), definitions=tuple(builder.definitions.values())
+        program,
+        definitions=tuple(builder.definitions.values()),
+        inputs=tuple(
+            evolve(each, donated=number in donated and not each.mutated)
+            for number, each in enumerate(program.inputs)
+        ),
     )
     return LoweringStages(
         symbols=symbols,

@@ -75,18 +75,24 @@ def pad_products(module: torch.fx.GraphModule, *, saves: bool) -> None:
                 _pad(each, visible)
 
 
-def report_layouts(module: torch.fx.GraphModule) -> None:
-    """Tell AOTAutograd the strides of padded results of a graph."""
-    context = TracingContext.try_get()
-    if context is None or context.output_strides is None:
-        return
+def padded_strides(module: torch.fx.GraphModule) -> Sequence[Sequence[int] | None]:
+    """Return the strides of the results of a graph that are padded."""
+    found: list[Sequence[int] | None] = []
     results: Any = module.graph.output_node().args[0]
     for result in results:
         example = result.meta.get("val") if isinstance(result, torch.fx.Node) else None
         stride = None
         if isinstance(example, torch.Tensor) and is_padded(example):
             stride = tuple(example.stride())
-        context.output_strides.append(stride)
+        found.append(stride)
+    return found
+
+
+def report_strides(strides: Sequence[Sequence[int] | None]) -> None:
+    """Tell AOTAutograd the strides of results that are not as it traced them."""
+    context = TracingContext.try_get()
+    if context is not None and context.output_strides is not None:
+        context.output_strides += [None if x is None else tuple(x) for x in strides]
 
 
 def is_padded(example: torch.Tensor) -> bool:

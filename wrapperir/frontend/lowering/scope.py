@@ -17,6 +17,7 @@ from wrapperir.frontend.aten.values import (
     lower_dtype,
     lower_extent,
     lower_type,
+    symbols_of,
 )
 from wrapperir.frontend.lowering.nest_builder import NestBuilder
 from wrapperir.frontend.lowering.padding import is_padded, is_product, lay_out_as_before
@@ -329,19 +330,6 @@ LOOP_DTYPES = frozenset(
         *(DType.U16, DType.U32, DType.U64),
     }
 )
-
-
-def symbols_of(examples: Any) -> list[str]:
-    """Return the names of the symbols in sizes, strides and offsets, and in numbers."""
-    found: dict[str, None] = {}
-    for leaf in pytree.tree_leaves(examples):
-        numbers = [leaf]
-        if isinstance(leaf, torch.Tensor):
-            numbers = [*leaf.shape, *leaf.stride(), leaf.storage_offset()]
-        for number in numbers:
-            if is_symbolic(number):
-                found.update(dict.fromkeys(s.name for s in expr_of(number).free_symbols))
-    return list(found)
 
 
 def is_compact(example: torch.Tensor) -> bool:

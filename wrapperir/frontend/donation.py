@@ -14,7 +14,7 @@ from torch._guards import TracingContext
 
 from wrapperir import ir as wir
 from wrapperir.analysis import find_storages, program_entry
-from wrapperir.frontend.inductor.values import tensor_type
+from wrapperir.frontend.aten.values import lower_type
 from wrapperir.ir.line_effects import LineEffects
 
 if TYPE_CHECKING:
@@ -123,8 +123,9 @@ def donate_nothing() -> None:
 def donated_inputs(inputs: Sequence[Any]) -> Generator[frozenset[int]]:
     """Yield the positions of a backward's donated inputs, while it is compiled.
 
-    Inductor writes over those that are dense.  Afterwards PyTorch knows of none, so that it
-    does not refuse a backward that retains the graph.
+    Inductor writes over those that are dense, so only these stay in PyTorch's list.
+    Afterwards PyTorch knows of none, so that it does not refuse a backward that retains the
+    graph.
     """
     donated = _donated(_metadata())
     all_of_them = frozenset(donated)
@@ -139,17 +140,15 @@ def _is_dense(value: Any) -> bool:
     """Say whether a fake tensor is dense, without a guard on its sizes."""
     if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
         return False
-    size, stride = (
-        [n.node.expr if isinstance(n, torch.SymInt) else n for n in numbers]
-        for numbers in (value.size(), value.stride())
-    )
-    return wir.is_dense(tensor_type(value.dtype, size, stride, value.device))
+    type = lower_type(value)
+    assert isinstance(type, wir.TensorType)
+    return wir.is_dense(type)
 
 
 def retaining(call: "Loaded", donated: Sequence[int]) -> "Loaded":
     """Return a backward that copies donated inputs if autograd keeps the graph."""
     autograd: Any = torch._C._autograd  # pyright: ignore
-    keeps: Callable[[], bool] = autograd._get_current_graph_task_keep_graph
+    keeps: Callable[[], bool] = autograd._get_current_graph_task_keep_graph  # pyright: ignore
 
     def run(args: "list[Value]") -> "tuple[Value, ...]":
         if keeps():
