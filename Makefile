@@ -17,7 +17,7 @@ GPU_PYTHON ?= python3
 # The emitter that the sweeps of operators and models try.
 EMITTER ?= python
 
-# The frontend that the demo and the sweeps of operators and models try.
+# The frontend that the demo and the sweeps of operators, models and features try.
 FRONTEND ?= inductor
 
 .DEFAULT_GOAL := help
@@ -124,7 +124,7 @@ sweep-models: $(STAMP)
 	$(BIN)/python -m bench.sweep.models --emitter $(EMITTER) --frontend $(FRONTEND)
 
 sweep-features: $(STAMP)
-	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 -m sweep \
+	FRONTEND=$(FRONTEND) $(ONE_THREAD) $(BIN)/python -m pytest -n 2 -m sweep \
 	  -o python_files="test_*.py public_features.py"
 
 sweep-memory: $(STAMP)

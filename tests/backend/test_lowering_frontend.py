@@ -8,6 +8,7 @@ import torch
 from torch._library.effects import EffectType
 
 import wrapperir
+from tests.backend.test_constructs import map_rows, scan
 from tests.cli.files import invoke
 from wrapperir import backend
 from wrapperir.frontend import Lowered
@@ -131,6 +132,39 @@ def test_operators_with_effects_keep_their_order() -> None:
         found = compiled(lambda x: (noted(x + 1)[1], noted(x)[0], noted(x + 2)))(x)
     assert [float(value) for value in (*found[:2], *found[2])] == [3, 1, 3, 4]
     assert seen == [1, 0, 2]
+
+
+@torch.library.custom_op("wrapperir_lowering::halve_", mutates_args=("x",))
+def halve(x: torch.Tensor) -> None:
+    x.mul_(0.5)
+
+
+def running_sums(x: torch.Tensor) -> Any:
+    return scan(lambda c, row: (c + row, c * row), x[0], x, dim=0)
+
+
+def sines_of_rows(x: torch.Tensor) -> Any:
+    return map_rows(lambda row, y: row.sin() + y, x, x[1] * 2)
+
+
+def halved(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    torch.ops.wrapperir_lowering.halve_(y[1:])
+    return y + 1
+
+
+@pytest.mark.parametrize("function", [running_sums, sines_of_rows, halved])
+def test_operators_that_stand_for_graphs(function: Any) -> None:
+    x = torch.randn(5, 3)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(function)(x), function(x))
+
+
+def test_sizes_of_jagged_tensors_are_refused() -> None:
+    rows = [torch.randn(2, 4), torch.randn(5, 4)]
+    x = torch.nested.nested_tensor(rows, layout=torch.jagged)
+    with pytest.raises(Exception, match=r"WIR604: .*the size of a jagged tensor"):
+        compiled(lambda x: x.sin())(x)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from wrapperir import ir as wir
 from wrapperir.diagnostics import Code
 from wrapperir.frontend.aten.arguments import kernel_argument, lower_argument
 from wrapperir.frontend.aten.graph import lower_nodes
+from wrapperir.frontend.aten.opened_operators import can_open, opened
 from wrapperir.frontend.aten.scope import GraphScope, Poison
 from wrapperir.frontend.aten.symbols import define_symbols, value_facts
 from wrapperir.frontend.aten.values import (
@@ -44,6 +45,8 @@ def lower_higher_order(
             lower_named_block(scope, node, graph, values, make)
         case "wrap_with_set_grad_enabled":
             _inline(scope, node, node.args[1], node.args[2:])
+        case _ if can_open(node):
+            _lower_opened(scope, node)
         case name:
             raise Code.UNSUPPORTED_OPERATOR.error(
                 f"no line expresses the higher-order operator {name}"
@@ -128,7 +131,15 @@ def _inline(
     scope: GraphScope, node: torch.fx.Node, graph: Any, values: Sequence[Any]
 ) -> None:
     """Lower a graph in place: the mode that it would set changes no value."""
-    module = _graph_of(scope, graph)
+    _inline_module(scope, node, _graph_of(scope, graph), values)
+
+
+def _inline_module(
+    scope: GraphScope,
+    node: torch.fx.Node,
+    module: torch.fx.GraphModule,
+    values: Sequence[Any],
+) -> None:
     for placeholder, value in zip(_placeholders_of(module), values, strict=True):
         scope.values[placeholder] = lower_argument(scope, value)
     owner, scope.owner = scope.owner, module
@@ -139,6 +150,17 @@ def _inline(
         scope.values[node] = Poison()
     else:
         scope.values[node] = lower_argument(scope, output.args[0])
+
+
+def _lower_opened(scope: GraphScope, node: torch.fx.Node) -> None:
+    """Lower in place the operators that a node stands for."""
+    given = [
+        each
+        for each in node.all_input_nodes
+        if not isinstance(scope.held(each), torch.nn.Module)
+    ]
+    module = opened(node, given, scope.held)
+    _inline_module(scope, node, module, given)
 
 
 def _is_poisoned(scope: GraphScope, output: torch.fx.Node) -> bool:

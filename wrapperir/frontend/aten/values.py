@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+from torch.utils._sympy.singleton_int import SingletonInt
 
 from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, DiagnosticError
@@ -26,6 +27,18 @@ def is_symbolic(value: Any) -> bool:
 def expr_of(value: Any) -> Any:
     """Return the sympy expression of a symbolic number, simplified by guards."""
     return value.node.expr
+
+
+def refuse_jagged_size(value: Any) -> None:
+    """Refuse an input that is the size of a jagged tensor, which is not a number.
+
+    Raises:
+        DiagnosticError: WIR604, it is.
+    """
+    if is_symbolic(value):
+        known: Any = value.node.shape_env.backed_var_to_val
+        if isinstance(known.get(expr_of(value)), SingletonInt):
+            raise _unsupported("the size of a jagged tensor")
 
 
 def original_expr_of(value: Any) -> Any:

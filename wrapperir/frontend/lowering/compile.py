@@ -18,6 +18,7 @@ from wrapperir.emit import OutputCode
 from wrapperir.frontend import Lowered
 from wrapperir.frontend.aten.attention import densify_masks
 from wrapperir.frontend.aten.storage_offsets import example_offsets, input_places
+from wrapperir.frontend.aten.values import refuse_jagged_size
 from wrapperir.frontend.donation import donated_inputs, keep_apart, retaining
 from wrapperir.frontend.failures import compile_or_fall_back, error_origin, node_location
 from wrapperir.frontend.kept_programs import KeptProgram, kept_program
@@ -191,9 +192,11 @@ class _TracedGraph:
         from wrapperir.frontend.lowering.lower import lower_to_program
 
         graph = self.module.graph
-        places = input_places(graph, example_offsets(graph))
         rounding = self.settings.rounding
         try:
+            for node in graph.find_nodes(op="placeholder"):
+                refuse_jagged_size(node.meta.get("val"))
+            places = input_places(graph, example_offsets(graph))
             lowered = lower_to_program(
                 self.module, rounding, places=places, donated=donated
             ).lowered
