@@ -15,6 +15,7 @@ from wrapperir_cpp.literals import format_converted
 from wrapperir_cpp.memory import (
     define_value,
     emit_copy,
+    emit_stacking,
     format_owned,
     tensor_address,
     tensor_handle,
@@ -36,6 +37,7 @@ class CppBlocks(BlockEmitter):
         self._context = context
         self._emit_lines = emit_lines
         self._is_loop = False
+        self._lists: dict[str, Fragment] = {}
         # One for each part of a tuple.
         self._parts = [part for result in results for _, part in leaves(result.type)]
         self._targets = [
@@ -147,6 +149,28 @@ class CppBlocks(BlockEmitter):
         self._emit_assignments(given, at_once=self._is_loop)
         for name in own_results(block, self._context.facts.constants):
             self._context.values.drop(name)
+
+    def begin_stacks(self, stacks: Sequence[wir.Result]) -> None:
+        """Append ``LoopValues values;`` for each stack."""
+        for stack in stacks:
+            values = self._context.module.names.claim(f"{stack.name}_values")
+            self._lists[stack.name] = values
+            self._context.writer.emit_line("LoopValues {};", values)
+
+    def emit_pushed(self, stack: wir.Result, result: wir.Result) -> None:
+        """Append ``values.push(x)``."""
+        self._context.writer.emit_line(
+            "{}.push({}, {});",
+            *(self._lists[stack.name], tensor_handle(self._context, result.name)),
+            self._context.line_number(),
+        )
+
+    def emit_stack(self, stack: wir.Result, result: wir.Result) -> None:
+        """Append ``values.stack(xs, x, …)``."""
+        handle = tensor_handle(self._context, result.name)
+        slot = define_value(self._context, stack.name)
+        values = self._lists[stack.name]
+        emit_stacking(self._context, slot, values, handle, result.type)
 
     def emit_exit(self, condition: wir.Block) -> None:
         """Append ``if (!(c.i < c.n)) break;``; a tensor is read before it is dropped."""

@@ -262,7 +262,8 @@ class CppLines(wir.LineVisitor[None]):
     def visit_while_loop(self, line: wir.WhileLoopLine) -> None:
         """Append a loop."""
         emit_join(self.context)
-        CppBlocks(self.context, line.results, self.emit_lines).emit_while_loop(line)
+        last = line.results[: len(line.carried)]
+        CppBlocks(self.context, last, self.emit_lines).emit_while_loop(line)
 
     def visit_subgraph_call(self, line: wir.SubgraphCallLine) -> None:
         """Append the lines of the block in place."""

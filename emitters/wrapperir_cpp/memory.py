@@ -165,6 +165,18 @@ def emit_copy(context: Context, slot: Fragment, type: wir.TensorType) -> None:
     context.writer.emit_line("{}.reset({}.release());", slot, copy)
 
 
+def emit_stacking(
+    context: Context, slot: Fragment, values: Fragment, last: Fragment, type: wir.ValueType
+) -> None:
+    """Append the tensor of a loop's values, each of ``type``; ``last`` is the newest."""
+    assert isinstance(type, wir.TensorType)  # verified
+    context.writer.emit_line(
+        "{}.stack({}, {}, {}, {}, {}{});",
+        *(values, slot, last, format_dtype(type.dtype), context.format_ints(type.size)),
+        *(context.line_number(), _format_device(context, type.device)),
+    )
+
+
 def _emit_allocation(context: Context, slot: Fragment, type: wir.TensorType) -> None:
     table = context.table_of(type.device)
     number, device = context.line_number(), _format_device(context, type.device)

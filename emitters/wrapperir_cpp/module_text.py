@@ -28,7 +28,7 @@ _RESERVED = (
     # Names that the runtime's headers, and the files that include them, declare.
     "AOTITorchError AtenGeneratorHandle AtenTensorHandle ConstantFact Context "
     "DType Description Device Failure FixedTensor InputFact Ints LineFact Owner "
-    "Tensor TensorFact ZeroedRange any_number call owned assert_alignment "
+    "LoopValues Tensor TensorFact ZeroedRange any_number call owned assert_alignment "
     "assert_finite assert_size_stride check_empty_outside check_inside "
     "check_layout check_offset check_one check_range data_of empty empty_aligned "
     "empty_pinned room_of fail_in_torch item_bool item_of new_handle offset_of "

@@ -11,7 +11,7 @@ import torch
 from attrs import evolve, frozen
 from torch._higher_order_ops.cond import cond_op
 from torch._higher_order_ops.invoke_subgraph import invoke_subgraph
-from torch._higher_order_ops.while_loop import while_loop_op
+from torch._higher_order_ops.while_loop import while_loop_op, while_loop_stack_output_op
 from torch.fx import Node
 from torch.fx.node import Argument as FxArgument
 
@@ -39,6 +39,9 @@ from wrapperir_fx.streams import (
     wait_for_all,
 )
 
+_clone = torch.ops.aten.clone.default
+_contiguous = torch.ops.aten.contiguous.default
+_select = torch.ops.aten.select.int
 _view = torch.ops.aten.view.default
 
 
@@ -218,9 +221,10 @@ def emit_while_loop(graph: GraphContext, line: wir.WhileLoopLine) -> None:
     use_on_stream_0(graph, uses(line))
     blocks = (line.condition, line.body)
     count = len(line.carried)
+    last = line.results[:count]
     carried = [
         pass_operand(graph, argument, [result.type])
-        for argument, result in zip(line.carried, line.results, strict=True)
+        for argument, result in zip(line.carried, last, strict=True)
     ]
     invariant = _operands(graph, line.invariant, count, blocks)
     operands = [*carried, *invariant]
@@ -234,13 +238,15 @@ def emit_while_loop(graph: GraphContext, line: wir.WhileLoopLine) -> None:
     condition = nest(
         graph, f"while_loop_cond_graph_{number}", line.condition, "condition", given, None
     )
-    body = nest(
-        graph, f"while_loop_body_graph_{number}", line.body, "body", given, line.results
-    )
+    body = nest(graph, f"while_loop_body_graph_{number}", line.body, "body", given, last)
     rest = given.leaves(count) + given.lifted
     args = (condition.node, body.node, given.leaves(0, count), rest)
-    node = graph.nodes.call(while_loop_op, args)
-    _take_results(graph, node, line.results, [body], lay_out=True)
+    if line.stacked:
+        node = graph.nodes.call(while_loop_stack_output_op, args)
+        _take_stacks(graph, node, line)
+    else:
+        node = graph.nodes.call(while_loop_op, args)
+        _take_results(graph, node, line.results, [body], lay_out=True)
 
 
 def emit_subgraph_call(graph: GraphContext, line: wir.SubgraphCallLine) -> None:
@@ -324,6 +330,28 @@ def _take_results(
     node.meta["val"] = tuple(vals)
     # A result with memory is freed or returned, which keeps the operator in the graph.
     if all(isinstance(result.type, wir.ScalarType) for result in results):
+        graph.nodes.call(block_functions.ran, (node,))
+
+
+def _take_stacks(graph: GraphContext, node: Node, line: wir.WhileLoopLine) -> None:
+    """Append nodes of the stacks of a loop's values, and of the last value of each."""
+    count = len(line.carried)
+    vals: list[object] = []
+    for index, stack in enumerate(line.results[count:]):
+        vals.append(graph.fakes.of(stack.type, stack.name))
+        found = graph.nodes.call(operator.getitem, (node, index), val=vals[-1])
+        made = graph.nodes.call(_contiguous, (found,), name=stack.name, val=vals[-1])
+        graph.give(stack.name, stack.type, made)
+
+        def take(name: str | None, val: object, made: Node = made) -> Node:
+            last = graph.nodes.call(_select, (made, 0, -1), val=val)
+            return graph.nodes.call(_clone, (last,), name=name, val=val)
+
+        result = line.results[index]
+        value = gather(graph, result.name, result.type, take, lay_out=True)
+        graph.give(result.name, result.type, value)
+    node.meta["val"] = tuple(vals)
+    if not vals:
         graph.nodes.call(block_functions.ran, (node,))
 
 

@@ -21,6 +21,7 @@ class PythonBlocks(BlockEmitter):
         self._values = context.values
         self._writer = context.writer
         self._is_assigned = False
+        self._lists: dict[str, Fragment] = {}
 
     def format_predicate(self, predicate: wir.KernelArgument) -> Fragment:
         """Return the test of a condition."""
@@ -118,6 +119,27 @@ class PythonBlocks(BlockEmitter):
         ]
         self._writer.emit_line("{} = {}", joined(", ", targets), joined(", ", values))
         self._emit_drops(block)
+
+    def begin_stacks(self, stacks: Sequence[wir.Result]) -> None:
+        """Append ``values = []`` for each stack."""
+        for stack in stacks:
+            values = self._context.module.names.claim(f"{stack.name}_values")
+            self._lists[stack.name] = values
+            self._writer.emit_line("{} = []", values)
+
+    def emit_pushed(self, stack: wir.Result, result: wir.Result) -> None:
+        """Append ``values.append(x)``."""
+        values, value = self._lists[stack.name], self._values[result.name]
+        self._writer.emit_line("{}.append({})", values, value)
+
+    def emit_stack(self, stack: wir.Result, result: wir.Result) -> None:
+        """Append ``xs = torch.stack(values or [x]).contiguous(); del values``."""
+        values, value = self._lists[stack.name], self._values[result.name]
+        self._writer.emit_line(
+            "{} = {}.stack({} or [{}]).contiguous(); del {}",
+            *(self._values[stack.name], self._context.module.need("torch")),
+            *(values, value, values),
+        )
 
     def emit_exit(self, condition: wir.Block) -> None:
         """Append ``if not i < n: break``; a tensor is read before it is dropped."""

@@ -206,7 +206,6 @@ TRAINING: dict[str, tuple[Function, Shapes]] = {
 }
 
 REFUSED: dict[tuple[str, str], tuple[str, str]] = {
-    ("loop", "training"): ("WIR(651|602)", "no line stacks the values of all iterations"),
     ("quantized", "inference"): ("WIR(653|604)", "a program has no quantized dtypes"),
 }
 

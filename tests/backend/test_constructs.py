@@ -9,6 +9,8 @@ import torch
 from torch._higher_order_ops.map import map as _map
 from torch._higher_order_ops.scan import scan as _scan
 
+from tests.frontend_inductor.captured import while_loop
+
 # They carry no types.
 scan: Any = _scan
 map_rows: Any = _map
@@ -42,6 +44,12 @@ def add_to_rows(rows: Tensor, row: Tensor) -> Any:
     return map_rows(lambda x, y: x.sin() + y, rows, row)
 
 
+def repeat(x: Tensor, w: Tensor) -> Any:
+    """Run as often as a number in a tensor says."""
+    begin, step = w[0].floor().long(), lambda i, x: (i + 1, (x * w).sin())
+    return while_loop(lambda i, x: i < 3, step, (begin, x))[1]
+
+
 LOOPS: list[tuple[Function, tuple[tuple[int, ...], ...]]] = [
     (accumulate, ((3,), (5, 3))),
     (accumulate_backwards, ((3,), (5, 3))),
@@ -67,10 +75,10 @@ def in_training() -> list[Any]:
         pytest.param(
             *loop,
             emitter,
-            marks=() if i == j else pytest.mark.sweep,
+            marks=() if i % len(EMITTERS) == j else pytest.mark.sweep,
             id=f"{loop[0].__name__}-{emitter}",
         )
-        for i, loop in enumerate(LOOPS)
+        for i, loop in enumerate([*LOOPS, (repeat, ((5, 3), (3,)))])
         for j, emitter in enumerate(EMITTERS)
     ]
 

@@ -706,6 +706,51 @@ op::maybe(op::none())}, {op::result(c.t[go])}, 0);
         """,
         "%r",
     ),
+    "while_loop, stacked": Case(
+        """
+        %r, %rs = while_loop stacked (%flag) () : bool[], bool[u0] {
+          condition (%a: bool[]) {
+            %go = extern_kernel aten.clone.default(%a) : bool[]
+            return %go
+          }
+          body (%b: bool[]) {
+            %c = allocate bool[] workspace(zero_on_call)
+            return %c
+          }
+        }
+        symbol_definition u0: int = size(%rs, 0)
+        """,
+        """
+        c.t[r].reset(new_handle(c.t[flag].get(), 0));
+        LoopValues rs_values;
+        bool first = true;
+        while (true) {
+          op::call(op::Operator{"aten::clone", ""}, {op::tensor(c.t[r].get()), \
+op::maybe(op::none())}, {op::result(c.t[go])}, 0);
+          c.p[go] = data_of(c.t[go].get(), 0);
+          bool go_on = *at<bool>(c.p[go]);
+          c.t[go].reset();
+          if (!go_on) break;
+          empty(c.t[c_], DType::boolean, nullptr, nullptr, 0);
+          c.p[c_] = data_of(c.t[c_].get(), 0);
+          memset(c.p[c_], 0, 1);
+          c.t[r].reset(c.t[c_].release());
+          rs_values.push(c.t[r].get(), 0);
+          first = false;
+        }
+        if (first) {
+          Tensor copy;
+          empty(copy, DType::boolean, nullptr, nullptr, 0);
+          check(aoti_torch_copy_(copy.get(), c.t[r].get(), 0), 0);
+          c.t[r].reset(copy.release());
+        }
+        rs_values.stack(c.t[rs], c.t[r].get(), DType::boolean, nullptr, 0);
+        c.u0 = num::size_of(c.t[rs].get(), 0, 1);
+        c.outputs[0] = output(c.t[r].release());
+        c.outputs[1] = output(c.t[rs].release());
+        """,
+        "%r, %rs",
+    ),
     "subgraph_call": Case(
         """
         %r = subgraph_call @inner(%x) : f32[4] {

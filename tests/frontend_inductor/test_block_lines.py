@@ -5,13 +5,21 @@ from typing import Any
 import pytest
 import torch
 
-from tests.frontend_inductor.captured import capture_one, lines_of, while_loop
+from tests.frontend_inductor.captured import (
+    capture_all,
+    capture_one,
+    lines_of,
+    while_loop,
+)
 from wrapperir.ir import (
     AllocateLine,
     BufferRef,
     ConditionalLine,
     ExternKernelLine,
+    FreeLine,
     SubgraphCallLine,
+    Symbol,
+    TensorType,
     WhileLoopLine,
 )
 
@@ -129,3 +137,42 @@ def test_a_subgraph_sees_sizes_without_being_given_them(symbolic: bool) -> None:
         torch._dynamo.mark_dynamic(x, 0)
     (line,) = lines_of(capture_one(choose, torch.tensor(True), x), ConditionalLine)
     assert all(isinstance(operand, BufferRef) for operand in line.operands)
+
+
+def thrice(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    step = lambda i, x: (i + 1, torch.sin(x @ w))  # noqa: E731
+    result: torch.Tensor = while_loop(lambda i, x: i < 3, step, (torch.tensor(0), x))[1]
+    return result
+
+
+def test_a_loop_in_training_stacks_what_its_iterations_return() -> None:
+    x, w = (torch.randn(4, 4, requires_grad=True) for _ in range(2))
+    forward, backward = capture_all(thrice, (x, w), training=True)
+    (line,) = lines_of(forward.program, WhileLoopLine)
+    *last, _, values = line.results
+    assert line.stacked
+    assert len(last) == len(line.carried) == len(line.body.results) == 2
+    assert isinstance(values.type, TensorType)
+    count, *rest = values.type.size
+    assert isinstance(count, Symbol)
+    assert rest == [4, 4]
+    freed = {freed.buffer for freed in lines_of(forward.program, FreeLine)}
+    assert {result.name for result in last} <= freed
+    (line,) = lines_of(backward.program, WhileLoopLine)
+    assert not line.stacked
+
+
+def test_blocks_of_a_backward_do_not_write_to_its_inputs() -> None:
+    """Inductor takes the positions of donated inputs for those of parameters too."""
+
+    def iterate(x: torch.Tensor, w: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        step = lambda i, x: (i + 1, torch.sin(x) * w)  # noqa: E731
+        _, y = while_loop(lambda i, x: i < 3, step, (torch.tensor(0), x.exp()))
+        result: torch.Tensor = (y * v).exp()
+        return result
+
+    inputs = [torch.rand(4, 4, requires_grad=True) for _ in range(3)]
+    _, backward = capture_all(iterate, inputs, training=True)
+    assert any(given.donated for given in backward.program.inputs)
+    assert not any(given.mutated for given in backward.program.inputs)
+    assert lines_of(backward.program, WhileLoopLine)

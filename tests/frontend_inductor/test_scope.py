@@ -11,7 +11,7 @@ from torch._inductor import config, ir
 from torch._inductor.codegen import common
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen
 
-from tests.frontend_inductor.captured import capture_all, capture_one, lines_of, while_loop
+from tests.frontend_inductor.captured import capture_all, capture_one, lines_of
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.inductor import capture
 from wrapperir.frontend.inductor.capture import capturing
@@ -171,22 +171,6 @@ def test_text_that_no_line_stands_for_is_refused(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(DiagnosticError, match=r"print.*pasted.*ExternKernelOut") as error:
         capture(lambda x: x @ x, (torch.randn(4, 4),))
     assert error.value.diagnostics[0].code is Code.INDUCTOR_TEXT
-
-
-def test_a_stacked_loop_is_refused_by_name() -> None:
-    def iterate(x: torch.Tensor) -> torch.Tensor:
-        result: torch.Tensor = while_loop(
-            lambda i, x: i < 3, lambda i, x: (i + 1, x.sin()), (torch.tensor(0), x)
-        )[1]
-        return result.sum()
-
-    torch._dynamo.reset()
-    x = torch.randn(4, requires_grad=True)
-    with (
-        dynamo_config.patch(capture_scalar_outputs=True),
-        pytest.raises(DiagnosticError, match=r"WIR651.*while_loop"),
-    ):
-        capture(iterate, (x,), training=True)
 
 
 def test_an_operator_outside_the_dispatcher_is_refused_by_name() -> None:

@@ -497,6 +497,31 @@ self.while_loop_body_graph_0:
 a = torch.ops.aten.neg.default(q)
 return (a,)
 """,
+    "while_loop, stacked": """
+i = torch.ops.aten.full.default([], 0)
+while_loop_cond_graph_0 = self.while_loop_cond_graph_0
+while_loop_body_graph_0 = self.while_loop_body_graph_0
+while_loop_stack_output = torch.ops.higher_order.while_loop_stack_output(while_loop_cond_graph_0, while_loop_body_graph_0, (i, m), ())
+getitem = while_loop_stack_output[0]
+js = torch.ops.aten.contiguous.default(getitem)
+select_int = torch.ops.aten.select.int(js, 0, -1)
+j = torch.ops.aten.clone.default(select_int)
+getitem_1 = while_loop_stack_output[1]
+rs = torch.ops.aten.contiguous.default(getitem_1)
+select_int_1 = torch.ops.aten.select.int(rs, 0, -1)
+r = torch.ops.aten.clone.default(select_int_1)
+sym_size_int_1 = torch.ops.aten.sym_size.int(js, 0)
+u0 = wrapperir_fx_functions_check_range(sym_size_int_1, 1, None, 'u0')
+free = wrapperir_fx_functions_free(i)
+return (j, r, js, rs, u0)
+self.while_loop_cond_graph_0:
+c = torch.ops.aten.lt.Scalar(p, 3)
+return c
+self.while_loop_body_graph_0:
+n1 = torch.ops.aten.add.Scalar(p1, 1)
+n2 = torch.ops.aten.neg.default(v1)
+return (n1, n2)
+""",
     "subgraph_call": """
 block_graph = self.block_graph
 invoke_subgraph = torch.ops.higher_order.invoke_subgraph(block_graph, 'block', m)

@@ -202,6 +202,14 @@ program @main(%x: mutated f32[8], %y: f32[8], %flag: bool[], %n: i64, %z: mutate
       return %i
     }
   }
+  while_loop () (%y) {
+    condition (%p: f32[8]) {
+      return false
+    }
+    body (%q: f32[8]) {
+      return
+    }
+  }
   %sub = subgraph_call @block (%x) : f32[8] {
     body (%j: f32[8]) {
       %k = extern_kernel aten.sin.default(%j) : f32[8]
@@ -301,6 +309,7 @@ ALTERED: dict[tuple[type[Line], str], tuple[str, str]] = {
     (WhileLoopLine, "results"): ("%loop", "%renamed"),
     (WhileLoopLine, "carried"): ("while_loop (%x)", "while_loop (%y)"),
     (WhileLoopLine, "invariant"): ("(%x) (%half)", "(%x) (%view)"),
+    (WhileLoopLine, "stacked"): ("while_loop () (%y)", "while_loop stacked () (%y)"),
     (WhileLoopLine, "condition"): ("s0 > 7", "s0 > 8"),
     (WhileLoopLine, "body"): ("aten.exp", "aten.relu"),
     (SubgraphCallLine, "results"): ("%sub", "%renamed"),

@@ -858,6 +858,54 @@ from(nodes("neg"), at("model.py", 8))
             r = empty_strided_cpu((8, 8), (8, 1), float32).copy_(r)
         """,
     ),
+    "while_loop, stacked": Case(
+        """
+        %i = extern_kernel aten.full.default([], 0) : i64[]
+        %j, %r, %js, %rs = while_loop stacked (%i, %m) () : \
+i64[], f32[8, 8], i64[u0], f32[u0, 8, 8] {
+          condition (%p: i64[], %v: f32[8, 8]) {
+            %c = extern_kernel aten.lt.Scalar(%p, 3) : bool[]
+            return %c
+          }
+          body (%p1: i64[], %v1: f32[8, 8]) {
+            %n1 = extern_kernel aten.add.Scalar(%p1, 1) : i64[]
+            %n2 = extern_kernel aten.neg.default(%v1) : f32[8, 8]
+            return %n1, %n2
+          }
+        }
+        symbol_definition u0: int 1.. = size(%js, 0)
+        free %i
+        """,
+        """
+        i = aten_full_default((), 0)
+        j = i
+        r = m
+        js_values = []
+        rs_values = []
+        first = True
+        while True:
+            c = aten_lt_Scalar(j, 3)
+            go_on = bool(c)
+            del c
+            if not go_on: break
+            n1 = aten_add_Scalar(j, 1)
+            n2 = aten_neg_default(r)
+            j, r = n1, n2
+            del n1, n2
+            js_values.append(j)
+            rs_values.append(r)
+            first = False
+        if first:
+            j = empty_strided_cpu((), (), int64).copy_(j)
+            r = empty_strided_cpu((8, 8), (8, 1), float32).copy_(r)
+        js = torch.stack(js_values or [j]).contiguous(); del js_values
+        rs = torch.stack(rs_values or [r]).contiguous(); del rs_values
+        u0 = js.size(0)
+        if not (u0 >= 1): raise RuntimeError(f"Expected u0 >= 1 but received {u0}")
+        del i
+        """,
+        outputs="%j, %r, %js, %rs, u0",
+    ),
     "subgraph_call": Case(
         """
         %r = subgraph_call @block (%m) : f32[8, 8] {

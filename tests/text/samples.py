@@ -310,6 +310,13 @@ SAMPLE = Program(
             body=BLOCK,
             provenance=ORIGIN,
         ),
+        WhileLoopLine(
+            results=(Result("last", VECTOR), Result("all", VECTOR)),
+            carried=(X,),
+            stacked=True,
+            condition=BLOCK,
+            body=BLOCK,
+        ),
     ),
     outputs=(X, S0, None),
 )

@@ -59,5 +59,5 @@ def find_sharing(program: Program) -> Sharing:
             if nested.returns:
                 join(results, nested.block.results)
             if nested.repeats:
-                join(results, nested.operands)
+                join(results, nested.operands[: len(nested.block.results)])
     return sharing

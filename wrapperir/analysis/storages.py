@@ -287,7 +287,14 @@ class _StorageFinder:
         """
         results = effects.definitions
         returning = [nested for nested in effects.blocks if nested.returns]
-        ways = [_returned(nested.block, self.effects) for nested in returning]
+        # A loop may have further results, the stacks of what its body returns.
+        ways = [
+            [
+                *(way := _returned(nested.block, self.effects)),
+                *(_own(item.type) for item in results[len(way) :]),
+            ]
+            for nested in returning
+        ]
         if all(_are_plain(way, results) for way in ways):
             for item in results:
                 self.begin(item.name, item.type, StorageKind.RESULT, index)

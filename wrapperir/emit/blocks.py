@@ -79,11 +79,14 @@ class BlockEmitter(ABC):
         """
         if is_too_deep(self._emission):
             return
-        path, count = self._emission.path, len(line.results)
-        self.emit_carried(line.results, line.carried)
-        with self.loop(line.results):
+        path, count = self._emission.path, len(line.carried)
+        last, stacks = line.results[:count], line.results[count:]
+        self.emit_carried(last, line.carried)
+        if stacks:
+            self.begin_stacks(stacks)
+        with self.loop(last):
             for block in (line.condition, line.body):
-                for parameter, result in zip(block.parameters, line.results, strict=False):
+                for parameter, result in zip(block.parameters, last, strict=False):
                     self.lend_result(parameter, result)
             self.enter()
             self._bind(line.condition.parameters[count:], line.invariant)
@@ -92,8 +95,12 @@ class BlockEmitter(ABC):
             self.enter()
             self._bind(line.body.parameters[count:], line.invariant)
             self.emit_lines(line.body.lines, (*path, "body", "lines"))
-            self.emit_results(line.results, line.body)
+            self.emit_results(last, line.body)
+            for stack, result in zip(stacks, last, strict=False):
+                self.emit_pushed(stack, result)
             self.leave()
+        for stack, result in zip(stacks, last, strict=False):
+            self.emit_stack(stack, result)
 
     def _emit_block(
         self,
@@ -162,6 +169,18 @@ class BlockEmitter(ABC):
     @abstractmethod
     def emit_results(self, results: Sequence[Result], block: Block) -> None:
         """Append that a block's results become the line's; drop the block's names."""
+
+    @abstractmethod
+    def begin_stacks(self, stacks: Sequence[Result]) -> None:
+        """Append an empty list for each stack of a loop's values."""
+
+    @abstractmethod
+    def emit_pushed(self, stack: Result, result: Result) -> None:
+        """Append that the list of ``stack`` gets the value that ``result`` has now."""
+
+    @abstractmethod
+    def emit_stack(self, stack: Result, result: Result) -> None:
+        """Append a tensor of the values in a list; of ``result`` alone if it is empty."""
 
     @abstractmethod
     def emit_exit(self, condition: Block) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import torch
 from attrs import define, evolve, field
 
 from wrapperir import ir as wir
@@ -19,6 +20,7 @@ from wrapperir.interp.extern import call_operator
 from wrapperir.interp.fault import placed, value_fault
 from wrapperir.interp.frame import Frame
 from wrapperir.interp.kernels import Kernels, KernelValue
+from wrapperir.interp.layout import layout_of
 from wrapperir.interp.memory import MemoryExecutor
 from wrapperir.interp.storage import require_cpu
 from wrapperir.interp.streams import Launch
@@ -124,6 +126,8 @@ class Executor(MemoryExecutor):
         The values of an iteration are dropped when the next one has replaced them.  With
         no iteration the results are copies of the carried values.
         """
+        last, stacks = line.results[: len(line.carried)], line.results[len(line.carried) :]
+        history: list[list[RunValue]] = []
         carried = [operand(argument, self.frame) for argument in line.carried]
         invariant = [operand(argument, self.frame) for argument in line.invariant]
         previous: Frame | None = None
@@ -140,15 +144,24 @@ class Executor(MemoryExecutor):
             frame = self._run_block(line.body, "body", [*carried, *invariant])
             returned = block_results(line.body, frame)
             frame.give_back()
-            carried = typed_results(line.results, returned, self.frame.symbols)
+            carried = typed_results(last, returned, self.frame.symbols)
+            if line.stacked:
+                launch = self.streams.launch(wir.CPU, 0, self.path)
+                history.append([_copy(value, launch) for value in carried])
             if previous is not None:
                 previous.release()
             previous = frame
         if previous is None:
             launch = self.streams.launch(wir.CPU, 0, self.path)
             copies = [_copy(value, launch) for value in carried]
-            carried = typed_results(line.results, copies, self.frame.symbols)
-        self._define_results(line.results, carried)
+            carried = typed_results(last, copies, self.frame.symbols)
+        self._define_results(last, carried)
+        if line.stacked:
+            launch = self.streams.launch(wir.CPU, 0, self.path)
+            columns = zip(*(history or [carried]), strict=True)
+            whole = [self._stack(values, launch) for values in columns]
+            typed = typed_results(stacks, whole, self.frame.symbols)
+            self._define_results(stacks, typed)
         if previous is not None:
             previous.release()
 
@@ -174,6 +187,22 @@ class Executor(MemoryExecutor):
         evolve(self, frame=frame, awaiting=[]).run(block.lines, (*self.path, name))
         check_leaks(frame, block.results)
         return frame
+
+    def _stack(self, values: Sequence[RunValue], launch: Launch) -> TensorValue:
+        """Return a row-major tensor with a dimension for these values, the first.
+
+        Raises:
+            FaultError: a value is not a tensor.
+        """
+        tensors = [value for value in values if isinstance(value, TensorValue)]
+        if len(tensors) != len(values):
+            raise FaultError(Code.RUN_BLOCK, "only tensors are stacked")
+        each = tensors[0].layout
+        type = wir.tensor(each.dtype, (len(tensors), *each.size))
+        made = allocate(type, layout_of(type, {}), zeroed=True)
+        torch.stack([value.tensor for value in tensors], out=made.tensor)
+        launch.write(made.storage.history, "a stack of a loop's values")
+        return made
 
     def _define_results(
         self, results: Sequence[wir.Result], values: Sequence[RunValue]

@@ -1,54 +1,28 @@
 """Builds the lines of a block: each method appends one and returns what it defines."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Self, TypeAlias, Union
+from typing import Self, TypeAlias
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from wrapperir.ir import line as lines
-from wrapperir.ir.arguments import (
-    Argument,
-    BufferRef,
-    KernelArgument,
-    SymbolKind,
-    SymbolSource,
-)
+from wrapperir.ir.arguments import SymbolKind, SymbolSource
 from wrapperir.ir.definition import DefinitionLine, Provenance
 from wrapperir.ir.expr import Expr, Symbol
 from wrapperir.ir.kernel import ZeroMode
 from wrapperir.ir.names import FreshNames
+from wrapperir.ir.operands import (
+    KernelOperand,
+    NamedValue,
+    Operand,
+    as_argument,
+    as_kernel_argument,
+    names_of,
+)
 from wrapperir.ir.types import CPU, Device, EventType, PoolType, TensorType, ValueType
-
-
-@frozen
-class NamedValue:
-    """A value that the builder defined: its name and type."""
-
-    name: str
-    type: ValueType
-
-
-Operand: TypeAlias = Union[NamedValue, Argument, Sequence["Operand"]]
-"""An argument of a builder method: a value, any argument of the IR, or a list of these."""
-
-KernelOperand: TypeAlias = Union[NamedValue, KernelArgument]
-"""An argument of a kernel: a value or a scalar expression."""
 
 BlockBody: TypeAlias = Callable[..., Sequence[Operand] | Operand]
 """Fills a nested block: takes the block's builder and a value for each parameter."""
-
-
-def as_argument(operand: Operand) -> Argument:
-    """Return an operand as an argument of the IR: values by name, lists as tuples."""
-    if isinstance(operand, NamedValue):
-        return BufferRef(operand.name)
-    if isinstance(operand, Sequence) and not isinstance(operand, str):
-        return tuple(as_argument(item) for item in operand)
-    return operand
-
-
-def _as_kernel_argument(operand: KernelOperand) -> KernelArgument:
-    return BufferRef(operand.name) if isinstance(operand, NamedValue) else operand
 
 
 class BlockBuilder:
@@ -145,7 +119,7 @@ class BlockBuilder:
         """Launch a kernel or multi-kernel."""
         line = lines.KernelCallLine(
             kernel=kernel if isinstance(kernel, str) else kernel.name,
-            arguments=tuple(_as_kernel_argument(a) for a in arguments),
+            arguments=tuple(as_kernel_argument(a) for a in arguments),
             device=device,
             stream=stream,
         )
@@ -273,8 +247,8 @@ class BlockBuilder:
         named = self._results(results)
         line = lines.ConditionalLine(
             results=named,
-            predicate=_as_kernel_argument(predicate),
-            operands=_names(operands),
+            predicate=as_kernel_argument(predicate),
+            operands=names_of(operands),
             on_true=self._block(on_true, operands),
             on_false=self._block(on_false, operands),
         )
@@ -287,14 +261,19 @@ class BlockBuilder:
         body: BlockBody,
         *,
         invariant: Sequence[NamedValue] = (),
+        stacks: Sequence[ValueType] = (),
     ) -> tuple[NamedValue, ...]:
-        """Run ``body`` while ``condition`` holds; results have the carried types."""
-        named = self._results([value.type for value in carried])
+        """Run ``body`` while ``condition`` holds; results have the carried types.
+
+        With ``stacks``, as many further results have the values of all iterations.
+        """
+        named = self._results([*(value.type for value in carried), *stacks])
         operands = [*carried, *invariant]
         line = lines.WhileLoopLine(
             results=named,
-            carried=_names(carried),
-            invariant=_names(invariant),
+            carried=names_of(carried),
+            invariant=names_of(invariant),
+            stacked=bool(stacks),
             condition=self._block(condition, operands),
             body=self._block(body, operands),
         )
@@ -313,7 +292,7 @@ class BlockBuilder:
         line = lines.SubgraphCallLine(
             results=named,
             name=name,
-            operands=_names(operands),
+            operands=names_of(operands),
             body=self._block(body, operands),
         )
         return self._define_all(named, line)
@@ -334,7 +313,7 @@ class BlockBuilder:
         line = lines.GraphRegionLine(
             results=named,
             name=name,
-            operands=_names(operands),
+            operands=names_of(operands),
             device=device,
             stream=stream,
             recordings=recordings,
@@ -376,10 +355,6 @@ class BlockBuilder:
             lines=tuple(block._lines),
             results=returned if isinstance(returned, tuple) else (returned,),
         )
-
-
-def _names(values: Iterable[NamedValue]) -> tuple[BufferRef, ...]:
-    return tuple(BufferRef(value.name) for value in values)
 
 
 def _operator_call(

@@ -5,19 +5,14 @@ from collections.abc import Hashable, Mapping, Sequence
 from attrs import evolve
 
 from wrapperir.ir.arguments import SymbolKind, SymbolSource
-from wrapperir.ir.block_builder import (
-    BlockBuilder,
-    KernelOperand,
-    NamedValue,
-    Operand,
-    as_argument,
-)
+from wrapperir.ir.block_builder import BlockBuilder
 from wrapperir.ir.definition import DefinitionLine, KernelDefinitionLine, MultiKernelLine
 from wrapperir.ir.expr import Expr, Symbol
 from wrapperir.ir.kernel import ZeroMode
 from wrapperir.ir.line import SymbolDefinitionLine
 from wrapperir.ir.multi_kernel_builder import identity, multi_kernel_line
 from wrapperir.ir.names import FreshNames
+from wrapperir.ir.operands import KernelOperand, NamedValue, Operand, as_argument
 from wrapperir.ir.program import ConstantInput, Input, Program
 from wrapperir.ir.selection import FirstChoice, Selection
 from wrapperir.ir.types import TensorType, ValueType

@@ -278,11 +278,15 @@ class WhileLoopLine(Line):
     Both blocks take ``carried`` then ``invariant``.  ``condition`` returns a one-element
     bool tensor or an expression; ``body`` returns the next carried values.  The results
     are fresh: with no iteration they are copies of ``carried``.
+
+    If it is ``stacked``, all carried values are tensors, and as many further results have
+    one dimension more, the first: the values of all iterations, or of ``carried`` alone.
     """
 
     results: tuple[Result, ...]
     carried: tuple[KernelArgument, ...]
     invariant: tuple[KernelArgument, ...] = ()
+    stacked: bool = False
     condition: Block
     body: Block
 

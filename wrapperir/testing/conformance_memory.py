@@ -38,7 +38,12 @@ def _conditional(on_tensor: bool) -> wir.Program:
     return b.build(y)
 
 
-def _while_loop(begin: int) -> wir.Program:
+_STACKS = tuple(
+    wir.tensor(type.dtype, (wir.Symbol("u0"), *type.size)) for type in (CELL, MATRIX)
+)
+
+
+def _while_loop(begin: int, stacks: tuple[wir.TensorType, ...] = ()) -> wir.Program:
     b = ProgramBuilder()
     x = b.input(MATRIX)
     step = b.input(MATRIX)
@@ -55,9 +60,11 @@ def _while_loop(begin: int) -> wir.Program:
         following = block.extern("aten.add.Scalar", i, 1, type=CELL)
         return [following, block.extern("aten.add.Tensor", p, q, type=MATRIX)]
 
-    i, y = b.while_loop([count, x], condition, body, invariant=[step])
+    loop = b.while_loop([count, x], condition, body, invariant=[step], stacks=stacks)
+    if stacks:
+        b.define_symbol("u0", wir.SizeOf(loop[2].name, 0), lower=1)
     b.free(count)
-    return b.build(i, y, x)
+    return b.build(*loop, x)
 
 
 def _while_on_symbol() -> wir.Program:
@@ -160,6 +167,8 @@ BLOCK_CASES: tuple[Case, ...] = (
     Case("conditional_on_condition", _conditional(on_tensor=False), seeds=(0, 1, 2, 3)),
     Case("while_loop", _while_loop(0)),
     Case("while_loop_without_iterations", _while_loop(5)),
+    Case("while_loop_stacked", _while_loop(0, _STACKS)),
+    Case("while_loop_stacked_without_iterations", _while_loop(5, _STACKS)),
     Case("while_loop_on_condition", _while_on_symbol()),
     Case("subgraph_calls", _subgraph_calls()),
     Case("graph_regions", _graph_regions(), seeds=(0, 1, 2, 3)),

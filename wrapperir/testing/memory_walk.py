@@ -196,7 +196,9 @@ class _BlockWalk:
         first, *others = effects.blocks
         values = [self._operand(argument) for argument in first.operands]
         if first.repeats:
-            return self._loop(first, others[0], values, len(effects.definitions), path)
+            carried = self._loop(first, others[0], values, path)
+            stacks = effects.definitions[len(carried) :]
+            return [*carried, *(self._written(made.type, path) for made in stacks)]
         taken = first if not others or self.trace.choose() else others[0]
         region = self.region
         if effects.stream is not None:
@@ -208,10 +210,10 @@ class _BlockWalk:
         condition: NestedBlock,
         body: NestedBlock,
         values: list[TracedValue],
-        count: int,
         path: LinePath,
     ) -> list[TracedValue]:
-        """Walk a loop that carries the first ``count`` values."""
+        """Walk a loop that carries the first values."""
+        count = len(body.block.results)
         previous: list[TracedValue] | None = None
         for iterates in (True, True, False) if self.trace.choose() else (False,):
             for value in self._block(condition, path, values, self.region):
@@ -231,13 +233,17 @@ class _BlockWalk:
         copies: list[TracedValue] = []
         for value in values:
             self.trace.use(value, node, writes=False)
-            copy = TracedValue(type=value.type)
-            if isinstance(value.type, wir.TensorType):
-                copy = self._result(value.type, (), path)
-            self.trace.use(copy, node, writes=True)
-            self.trace.keep(copy)
-            copies.append(copy)
+            copies.append(self._written(value.type, path))
         return copies
+
+    def _written(self, type: wir.ValueType | None, path: LinePath) -> TracedValue:
+        """Return a new value with one name, written on stream 0."""
+        made = TracedValue(type=type)
+        if isinstance(type, wir.TensorType):
+            made = self._result(type, (), path)
+        self.trace.use(made, self._node(path, wir.Stream(wir.CPU)), writes=True)
+        self.trace.keep(made)
+        return made
 
     def _block(
         self,

@@ -8,7 +8,7 @@ from attrs import frozen
 
 from wrapperir import ir
 from wrapperir.diagnostics import Code
-from wrapperir.ir import BodyLine, SymbolKind, SymbolSource, ZeroMode
+from wrapperir.ir import BodyLine, SymbolKind, ZeroMode
 from wrapperir.ir.blocks import BLOCK_FIELDS
 from wrapperir.text.arguments import parse_arguments, parse_kernel_argument
 from wrapperir.text.cursor import Cursor
@@ -20,6 +20,7 @@ from wrapperir.text.literals import (
     parse_string,
 )
 from wrapperir.text.part_printer import PartPrinter
+from wrapperir.text.symbol_sources import format_source, parse_source
 from wrapperir.text.type_syntax import (
     parse_device,
     parse_dotted,
@@ -217,10 +218,6 @@ def _format_message(_: PartPrinter, message: str) -> str:
     return f" {format_string(message)}"
 
 
-def _format_symbol(part: PartPrinter, name: str) -> str:
-    return part.symbols[name]
-
-
 def _parse_bounds(cursor: Cursor) -> tuple[int | None, int | None]:
     if cursor.next == "=":
         return None, None
@@ -234,41 +231,6 @@ def _format_bounds(_: PartPrinter, bounds: tuple[int | None, int | None]) -> str
         return ""
     lower, upper = ["" if bound is None else format_integer(bound) for bound in bounds]
     return f" {lower}..{upper}"
-
-
-_SOURCES: dict[str, type[Any]] = {
-    "size": ir.SizeOf,
-    "stride": ir.StrideOf,
-    "offset": ir.OffsetOf,
-    "value": ir.ValueOf,
-    "item": ir.ItemOf,
-}
-"""The sources of symbols by their words."""
-_SOURCE_WORDS = {kind: word for word, kind in _SOURCES.items()}
-
-
-def _parse_source(cursor: Cursor) -> SymbolSource:
-    kind = _SOURCES.get(cursor.next)
-    if kind is None or not cursor.is_call():
-        return parse_expression(cursor)
-    cursor.advance()
-    cursor.expect("(")
-    given: list[str | int] = [cursor.value()]
-    if "dim" in attrs.fields_dict(kind):
-        cursor.expect(",")
-        given.append(parse_integer(cursor))
-    cursor.expect(")")
-    source: SymbolSource = kind(*given)
-    return source
-
-
-def _format_source(part: PartPrinter, source: Any) -> str:
-    word = _SOURCE_WORDS.get(source.__class__)
-    if word is None:
-        return part.expression(source)
-    name, *dims = attrs.astuple(source)
-    dim = "".join([f", {format_integer(dim)}" for dim in dims])
-    return f"{word}(%{part.name(name)}{dim})"
 
 
 # The table
@@ -286,6 +248,12 @@ _ON = (
 )
 _WORKSPACE = Part(("workspace",), "", _parse_workspace, _format_workspace)
 _MESSAGE = Part(("message",), "", _parse_message, _format_message)
+_STACKED = Part(
+    ("stacked",),
+    "",
+    lambda cursor: cursor.accept("stacked"),
+    lambda _, stacked: " stacked" if stacked else "",
+)
 _CALL = (Part(("name",), " @", Cursor.kernel, PartPrinter.name), _operands("operands"))
 _VIEW = (_SOURCE, Part(("type",), " as ", parse_tensor_type, PartPrinter.tensor))
 
@@ -335,7 +303,12 @@ _PARTS: dict[type[BodyLine], tuple[Part, ...]] = {
     ir.RecordEventLine: _ON,
     ir.WaitEventLine: (_value("event"), *_ON),
     ir.SymbolDefinitionLine: (
-        Part(("symbol",), " ", lambda cursor: cursor.name("a symbol"), _format_symbol),
+        Part(
+            ("symbol",),
+            " ",
+            lambda cursor: cursor.name("a symbol"),
+            lambda part, name: part.symbols[name],
+        ),
         Part(
             ("kind",),
             ": ",
@@ -343,7 +316,7 @@ _PARTS: dict[type[BodyLine], tuple[Part, ...]] = {
             lambda _, kind: kind.value,
         ),
         Part(("lower", "upper"), "", _parse_bounds, _format_bounds),
-        Part(("source",), " = ", _parse_source, _format_source),
+        Part(("source",), " = ", parse_source, format_source),
     ),
     ir.AssertSizeStrideLine: (
         _BUFFER,
@@ -368,7 +341,7 @@ _PARTS: dict[type[BodyLine], tuple[Part, ...]] = {
         Part(("predicate",), " ", parse_kernel_argument, PartPrinter.operand),
         _operands("operands"),
     ),
-    ir.WhileLoopLine: (_operands("carried"), _operands("invariant")),
+    ir.WhileLoopLine: (_STACKED, _operands("carried"), _operands("invariant")),
     ir.SubgraphCallLine: _CALL,
     ir.GraphRegionLine: (
         *_CALL,

@@ -8,7 +8,7 @@ from attrs import evolve
 from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, LinePath
 from wrapperir.verify.accesses import check_read
-from wrapperir.verify.comparison import difference, kind_of
+from wrapperir.verify.comparison import any_differ, difference, kind_of
 from wrapperir.verify.lifetimes import check_leaks
 from wrapperir.verify.names import (
     define,
@@ -116,13 +116,16 @@ def check_conditional(state: State, line: wir.ConditionalLine) -> None:
 def check_while_loop(state: State, line: wir.WhileLoopLine) -> None:
     """Check a loop, its condition and its body."""
     operands = _operands(state, (*line.carried, *line.invariant))
-    carried = operands[: len(line.carried)]
-    if len(line.results) != len(carried):
+    count = len(line.carried)
+    carried, last = operands[:count], line.results[:count]
+    wanted = 2 * count if line.stacked else count
+    if len(line.results) != wanted:
         state.report(
             Code.CARRIED_TYPES,
-            f"the loop carries {len(carried)} values and defines {len(line.results)}",
+            f"the loop carries {count} values and defines {len(line.results)}"
+            + (f", not {wanted} with their stacks" if line.stacked else ""),
         )
-    for operand, result in zip(carried, line.results, strict=False):
+    for operand, result in zip(carried, last, strict=False):
         found = _difference(state, operand, result.type)
         if found is not None:
             state.report(
@@ -130,12 +133,37 @@ def check_while_loop(state: State, line: wir.WhileLoopLine) -> None:
                 f"%{result.name} is declared otherwise than what the loop carries: {found}",
                 f"%{result.name}",
             )
-    returned = _check_block(state, line.condition, "condition", operands)
+    if line.stacked:
+        for result, stack in zip(last, line.results[count:], strict=False):
+            _check_stack(state, result, stack)
+    kept = count if line.stacked else 0
+    returned = _check_block(state, line.condition, "condition", operands, kept=kept)
     _check_condition(state, returned)
-    returned = _check_block(state, line.body, "body", operands)
-    if len(line.results) == len(carried):
-        _check_results(state, returned, line.results, "body")
+    returned = _check_block(state, line.body, "body", operands, kept=kept)
+    if len(line.results) == wanted:
+        _check_results(state, returned, last, "body")
     _define_results(state, line.results)
+
+
+def _check_stack(state: State, result: wir.Result, stack: wir.Result) -> None:
+    """Check the stack of the values that ``result`` has after each iteration."""
+    type, whole = result.type, stack.type
+    found: str | None = "only tensors are stacked"
+    if isinstance(type, wir.TensorType) and isinstance(whole, wir.TensorType):
+        count = whole.size[0] if whole.size else 0
+        wanted = wir.tensor(type.dtype, (count, *type.size), device=type.device)
+        found = difference(state.layouts, wanted, whole)
+        if found is None and any_differ(state.layouts, wanted.stride, whole.stride):
+            found = "it is not row-major"
+        if not isinstance(count, wir.Symbol) or count.name in state.symbols:
+            found = "its first size is the number of iterations: a symbol of its own"
+    if found is not None:
+        state.report(
+            Code.CARRIED_TYPES,
+            f"%{stack.name} is declared otherwise than a stack of %{result.name}: {found}",
+            f"%{stack.name}",
+            hint="define the symbol in the next line, as `size` of the stack",
+        )
 
 
 def check_subgraph_call(state: State, line: wir.SubgraphCallLine) -> None:
@@ -221,8 +249,12 @@ def _check_block(
     operands: list[_Item],
     *,
     any_stream: bool = False,
+    kept: int = 0,
 ) -> list[_Item] | None:
-    """Walk a block in a scope of its own; return its results, ``None`` if not walked."""
+    """Walk a block in a scope of its own; return its results, ``None`` if not walked.
+
+    It may not write to its first ``kept`` parameters.
+    """
     outer = state.scope
     path = (*outer.path, outer.index, attribute)
     if outer.depth >= MAX_NESTING:
@@ -237,7 +269,7 @@ def _check_block(
     scope = LineScope((*path, "lines"), outer.depth + 1, any_stream=any_stream)
     state.scope = scope
     try:
-        lent = _define_parameters(state, block.parameters, operands, path)
+        lent = _define_parameters(state, block.parameters, operands, path, kept)
         state.walk(block.lines)
         returned: list[_Item] = []
         for index, argument in enumerate(block.results):
@@ -264,6 +296,7 @@ def _define_parameters(
     parameters: tuple[wir.BlockParameter, ...],
     operands: list[_Item],
     path: LinePath,
+    kept: int,
 ) -> list[tuple[StorageFacts, StorageFacts]]:
     """Define the parameters of a block; return the storage of each operand and its copy.
 
@@ -286,7 +319,7 @@ def _define_parameters(
         if isinstance(parameter.type, wir.EventType):
             report_resource(state, value, "a parameter of a block")
         storage.lender = storage.lender or value
-        if outer.read_only is not None:
+        if outer.read_only is not None or index < kept:
             storage.read_only = storage.read_only or value
         found = _difference(state, operand, parameter.type)
         if found is not None:

@@ -221,7 +221,7 @@ class _Races:
             if waits:
                 self._clocks.wait_for_all()
             if block.repeats and block.returns:
-                carried = block.operands[: len(effects.definitions)]
+                carried = block.operands[: len(block.block.results)]
                 copied += [item.name for item in carried if isinstance(item, BufferRef)]
         self._path, self._region = path, region
         for name in copied:

@@ -193,6 +193,44 @@ void view_memory(
       line);
 }
 
+struct LoopValues::List {
+  std::vector<Tensor> values;
+};
+
+LoopValues::~LoopValues() { delete list_; }
+
+void LoopValues::push(AtenTensorHandle value, int line) {
+  if (!list_) list_ = new List;
+  list_->values.emplace_back(new_handle(value, line));
+}
+
+void LoopValues::stack(
+    Tensor& result, AtenTensorHandle last, DType dtype, const Ints& sizes, int line,
+    Device device, int32_t index) {
+  if (!list_) push(last, line);
+  const int64_t count = static_cast<int64_t>(list_->values.size());
+  std::vector<int64_t> all_sizes(sizes.count + 1), strides(sizes.count + 1);
+  int64_t step = 1;
+  for (int64_t i = sizes.count; i > 0; --i) {
+    all_sizes[i] = sizes.data[i - 1];
+    strides[i] = step;
+    step *= std::max<int64_t>(all_sizes[i], 1);
+  }
+  all_sizes[0] = count;
+  strides[0] = step;
+  const Ints each(all_sizes.data() + 1, sizes.count), steps(strides.data() + 1, sizes.count);
+  empty(
+      result, dtype, {all_sizes.data(), sizes.count + 1}, {strides.data(), sizes.count + 1},
+      line, device, index);
+  for (int64_t i = 0; i < count; ++i) {
+    Tensor& value = list_->values[i];
+    Tensor part;
+    view(part, result.get(), i * step, each, steps, line);
+    check(aoti_torch_copy_(part.get(), value.get(), 0), line);
+    value.reset();
+  }
+}
+
 void check_empty_outside(
     int64_t begin, int64_t end, int64_t room, const Ints& sizes, int line) {
   if (begin < 0)

@@ -195,6 +195,24 @@ inline AtenTensorHandle new_handle(AtenTensorHandle tensor, int line) {
   return made;
 }
 
+// The tensors that a variable of a loop has held, one for each iteration.
+class LoopValues {
+ public:
+  LoopValues() = default;
+  LoopValues(const LoopValues&) = delete;
+  LoopValues& operator=(const LoopValues&) = delete;
+  ~LoopValues();
+  void push(AtenTensorHandle value, int line);
+  // Make a row-major tensor of all values, of these sizes each; of `last` if there is none.
+  void stack(
+      Tensor& result, AtenTensorHandle last, DType dtype, const Ints& sizes, int line,
+      Device device = Device::cpu, int32_t index = 0);
+
+ private:
+  struct List;
+  List* list_ = nullptr;
+};
+
 // Take the handle of an input tensor from the caller.
 inline AtenTensorHandle take(wrapperir_value& input) {
   AtenTensorHandle taken = input.as.tensor;

@@ -39,6 +39,8 @@ def lower_higher_order(
             _lower_cond(scope, node)
         case "while_loop":
             _lower_while_loop(scope, node)
+        case "while_loop_stack_output":
+            _lower_while_loop(scope, node, stacked=True)
         case "invoke_subgraph":
             graph, name, *values = node.args
             make = partial(wir.SubgraphCallLine, name=str(name))
@@ -73,7 +75,9 @@ def _lower_cond(scope: GraphScope, node: torch.fx.Node) -> None:
     scope.lines.extend(definitions)
 
 
-def _lower_while_loop(scope: GraphScope, node: torch.fx.Node) -> None:
+def _lower_while_loop(
+    scope: GraphScope, node: torch.fx.Node, *, stacked: bool = False
+) -> None:
     condition, body, *rest = node.args
     carried, invariant = (leaves_of(values) for values in (*rest, ())[:2])
     count = len(carried)
@@ -81,7 +85,10 @@ def _lower_while_loop(scope: GraphScope, node: torch.fx.Node) -> None:
     operands = _lower_operands(scope, [*carried, *invariant], graphs)
     # A carried tensor has a storage of its own.  Its example may have an offset, from a
     # graph for training, where one tensor has all iterations.
+    stacks: tuple[wir.Result, ...] = ()
     results, definitions = _results(scope, node, at_start=True)
+    if stacked:
+        stacks, results = results, _last_results(scope, node, carried)
     types = [result.type for result in results]
     operands[:count] = [
         _Operand(_carried(scope, value, operand.argument, type), False)
@@ -93,15 +100,29 @@ def _lower_while_loop(scope: GraphScope, node: torch.fx.Node) -> None:
     ]
     scope.lines.append(
         wir.WhileLoopLine(
-            results=results,
+            results=(*results, *stacks),
             carried=_passed(operands[:count]),
             invariant=_passed(operands[count:]),
+            stacked=stacked,
             condition=blocks[0],
             body=blocks[1],
             provenance=node_provenance(node),
         )
     )
     scope.lines.extend(definitions)
+
+
+def _last_results(
+    scope: GraphScope, node: torch.fx.Node, carried: Sequence[Any]
+) -> tuple[wir.Result, ...]:
+    """Name the last values of a loop whose operator returns their stacks alone."""
+    results: list[wir.Result] = []
+    for index, value in enumerate(carried):
+        type = scope.lower_type(_at_start(value.meta["val"]))
+        name = scope.new_name(f"{node.name}_last_{index}")
+        scope.declare(name, type)
+        results.append(wir.Result(name, type))
+    return tuple(results)
 
 
 def lower_named_block(
@@ -191,7 +212,7 @@ def _results(
     for index, leaf in enumerate(leaves):
         name = scope.new_name(f"{node.name}_{index}")
         if at_start and isinstance(leaf, torch.Tensor):
-            leaf = leaf.detach().as_strided(leaf.size(), leaf.stride(), 0)
+            leaf = _at_start(leaf)
         definitions.extend(define_symbols(scope, value_facts(name, leaf)))
         type = scope.lower_type(leaf)
         scope.declare(name, type)
@@ -200,6 +221,10 @@ def _results(
         found.append(scope.lower_scalar(leaf) if scalar else wir.BufferRef(name))
     scope.values[node] = tuple(found) if isinstance(value, tuple | list) else found[0]
     return tuple(results), definitions
+
+
+def _at_start(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().as_strided(tensor.size(), tensor.stride(), 0)
 
 
 @frozen

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from attrs import evolve
 from torch._inductor import ir
 from torch._inductor.virtualized import V
 
@@ -49,20 +50,16 @@ def lower_loop(scope: BlockScope, node: Any, stack_output: bool) -> None:
     Of the values that Inductor carries, the line carries those that the body computes anew.
     A value that the body returns as it was given is an invariant of the line, also where
     the body writes to its memory.  Its result is the operand if it is written, otherwise a
-    copy.
+    copy.  With ``stack_output``, as in training, Inductor's outputs are the stacks of what
+    all iterations return, and all values are carried.
 
     Raises:
-        DiagnosticError: WIR651, it stacks the results of all iterations, as in training, or
-            it returns another value than the one that it writes in place.
+        DiagnosticError: WIR651, it returns another value than the one that it writes in
+            place.
     """
-    if stack_output:
-        raise Code.INDUCTOR_LINE.error(
-            "a while_loop that stacks its iterations has no form in a program",
-            hint="write the loop as a scan, or leave it out of what is compiled",
-        )
     scope.enter(node)
     nodes = (*node.carried_inputs, *node.additional_inputs)
-    updated, unchanged = _returned_as_given(node)
+    updated, unchanged = ([], []) if stack_output else _returned_as_given(node)
     carried = [
         position
         for position in range(len(node.carried_inputs))
@@ -80,19 +77,31 @@ def lower_loop(scope: BlockScope, node: Any, stack_output: bool) -> None:
         scope, node.body_subgraph.graph.name, kept, operands, returned=carried
     )
     outputs = {output.indices[0][1]: output for output in node.outputs}
+    results = _results(scope, node, [outputs[i] for i in carried])
+    last: tuple[wir.Result, ...] = ()
+    if stack_output:
+        last = tuple(_last_result(scope, nodes[i]) for i in carried)
     line = wir.WhileLoopLine(
-        results=_results(scope, node, [outputs[i] for i in carried]),
+        results=(*last, *results),
         carried=tuple(first),
         invariant=tuple(invariant),
+        stacked=stack_output,
         condition=condition,
         body=body,
         provenance=scope.at,
     )
     _append(scope, line, line.results)
+    scope.temporaries += [result.name for result in last]
     for position in unchanged:
         operand = given[position]
         assert isinstance(operand, wir.BufferRef)
         _copy(scope, operand.name, scope.name(outputs[position].get_name()))
+
+
+def _last_result(scope: BlockScope, node: Any) -> wir.Result:
+    """Name the last value of a loop of which Inductor has the stack alone."""
+    type = evolve(layout_type(node.get_layout()), offset=0)
+    return wir.Result(scope.session.temporary("last"), type)
 
 
 def _returned_as_given(node: Any) -> tuple[list[int], list[int]]:

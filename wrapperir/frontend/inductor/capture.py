@@ -242,6 +242,7 @@ def compile_inner(
 ) -> Any:
     """Compile one traced graph, in the scope that captures it; ``compile`` as above."""
     from wrapperir.frontend.donation import donated_inputs
+    from wrapperir.frontend.inductor.block_donation import donating_nothing_to_blocks
     from wrapperir.frontend.inductor.failures import reporting_failures
     from wrapperir.frontend.inductor.passed_objects import has_objects
     from wrapperir.frontend.inductor.session import Session
@@ -261,6 +262,7 @@ def compile_inner(
     with contextlib.ExitStack() as stack:
         if backward:
             session.donated = stack.enter_context(donated_inputs(args[1]))
+            stack.enter_context(donating_nothing_to_blocks)
         if cache_key is not None:
             if "get_decomp_fn" in kwargs:
                 kwargs["get_decomp_fn"] = decompositions  # PyTorch's digests need a name
