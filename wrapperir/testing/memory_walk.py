@@ -196,9 +196,12 @@ class _BlockWalk:
         first, *others = effects.blocks
         values = [self._operand(argument) for argument in first.operands]
         if first.repeats:
-            carried = self._loop(first, others[0], values, path)
-            stacks = effects.definitions[len(carried) :]
-            return [*carried, *(self._written(made.type, path) for made in stacks)]
+            count, carried = self._loop(first, others[0], values, path)
+            stacks = [made.type for made in effects.definitions[len(carried) :]]
+            for type in stacks:
+                if isinstance(type, wir.TensorType) and isinstance(type.size[0], wir.Symbol):
+                    self.symbols.setdefault(type.size[0].name, max(count, 1))
+            return [*carried, *(self._written(type, path) for type in stacks)]
         taken = first if not others or self.trace.choose() else others[0]
         region = self.region
         if effects.stream is not None:
@@ -211,8 +214,8 @@ class _BlockWalk:
         body: NestedBlock,
         values: list[TracedValue],
         path: LinePath,
-    ) -> list[TracedValue]:
-        """Walk a loop that carries the first values."""
+    ) -> tuple[int, list[TracedValue]]:
+        """Walk a loop that carries the first values; return its iterations and results."""
         count = len(body.block.results)
         previous: list[TracedValue] | None = None
         for iterates in (True, True, False) if self.trace.choose() else (False,):
@@ -226,7 +229,9 @@ class _BlockWalk:
                 for value in previous or ():
                     self.trace.drop(value)
                 previous = carried
-        return self._copies(values[:count], path) if previous is None else previous
+        if previous is None:
+            return 0, self._copies(values[:count], path)
+        return 2, previous
 
     def _copies(self, values: Sequence[TracedValue], path: LinePath) -> list[TracedValue]:
         node = self._node(path, wir.Stream(wir.CPU))
