@@ -199,8 +199,9 @@ class _BlockWalk:
             count, carried = self._loop(first, others[0], values, path)
             stacks = [made.type for made in effects.definitions[len(carried) :]]
             for type in stacks:
-                if isinstance(type, wir.TensorType) and isinstance(type.size[0], wir.Symbol):
-                    self.symbols.setdefault(type.size[0].name, max(count, 1))
+                length = type.size[0] if isinstance(type, wir.TensorType) else None
+                if isinstance(length, wir.Symbol):
+                    self.symbols.setdefault(length.name, max(count, 1))
             return [*carried, *(self._written(type, path) for type in stacks)]
         taken = first if not others or self.trace.choose() else others[0]
         region = self.region
