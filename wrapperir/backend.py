@@ -129,8 +129,7 @@ def _compile_by_lowering(
     def compile(
         lowered: "Lowered", backward: bool, show: Callable[[OutputCode], None]
     ) -> "Loaded":
-        role = "backward" if backward else "forward"
-        return compile_lowered(lowered, chosen, role, show)
+        return compile_lowered(lowered, chosen, "backward" if backward else "forward", show)
 
     def fall_back(
         traced: "torch.fx.GraphModule", inputs: Sequence[Any], backward: bool

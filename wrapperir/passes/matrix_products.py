@@ -11,7 +11,7 @@ ALIGNED = 8
 
 
 @frozen
-class MatrixProduct:
+class HalfProduct:
     """``out = x @ w`` of plain CUDA tensors of one dtype, f16 or bf16."""
 
     line: wir.ExternKernelLine
@@ -23,7 +23,7 @@ class MatrixProduct:
 
 def find_product(
     line: wir.BodyLine, types: Mapping[str, wir.ValueType]
-) -> MatrixProduct | None:
+) -> HalfProduct | None:
     """Return the product that a line computes into memory that it is given, if any."""
     if not isinstance(line, wir.ExternKernelLine) or line.operator != "aten.mm.out":
         return None
@@ -43,7 +43,7 @@ def find_product(
         and x.dtype == w.dtype == out.dtype
         and x.dtype in (wir.DType.F16, wir.DType.BF16)
     )
-    return MatrixProduct(line, (refs[0], refs[1], refs[2]), x, w, out) if suits else None
+    return HalfProduct(line, (refs[0], refs[1], refs[2]), x, w, out) if suits else None
 
 
 def _is_plain(type: wir.TensorType) -> bool:

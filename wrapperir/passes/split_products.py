@@ -9,7 +9,7 @@ from wrapperir.analysis import rewrite_bodies
 from wrapperir.ir.line_effects import value_types
 from wrapperir.passes.matrix_products import (
     ALIGNED,
-    MatrixProduct,
+    HalfProduct,
     find_product,
     has_aligned_rows,
 )
@@ -70,7 +70,7 @@ def _split_lines(
             yield from parts
 
 
-def _parts(product: MatrixProduct, names: wir.FreshNames) -> list[wir.BodyLine] | None:
+def _parts(product: HalfProduct, names: wir.FreshNames) -> list[wir.BodyLine] | None:
     """Return the lines that compute a product in parts, if it is worth that."""
     matrices = (product.x, product.w, product.out)
     if not all(map(_is_aligned, matrices)):

@@ -8,7 +8,7 @@ from wrapperir import ir as wir
 from wrapperir.analysis import rewrite_bodies
 from wrapperir.ir.line_effects import value_types
 from wrapperir.passes.matrix_products import (
-    MatrixProduct,
+    HalfProduct,
     find_product,
     has_aligned_rows,
 )
@@ -198,7 +198,7 @@ def _tiled(
         yield line if call is None else call
 
 
-def _call(product: MatrixProduct, kernels: _Kernels) -> wir.KernelCallLine | None:
+def _call(product: HalfProduct, kernels: _Kernels) -> wir.KernelCallLine | None:
     """Return the launch that computes a product, if it is one for the kernel."""
     x, w, out = product.x, product.w, product.out
     rows, depth, columns = x.size[0], x.size[1], w.size[1]

@@ -74,6 +74,10 @@ def _walk(program: wir.Program, given: Mapping[str, wir.Number], trace: Trace) -
     return trace
 
 
+_TURNS = (True, True, False)
+"""The results of a loop's condition, where its body runs."""
+
+
 @frozen(eq=False)
 class _BlockWalk:
     """Walks the lines of one block."""
@@ -196,13 +200,16 @@ class _BlockWalk:
         first, *others = effects.blocks
         values = [self._operand(argument) for argument in first.operands]
         if first.repeats:
-            count, carried = self._loop(first, others[0], values, path)
-            stacks = [made.type for made in effects.definitions[len(carried) :]]
-            for type in stacks:
-                length = type.size[0] if isinstance(type, wir.TensorType) else None
+            body = others[0]
+            turns = _TURNS if self.trace.choose() else (False,)
+            # Parts of the stacks are there while the loop runs.
+            stacks: list[TracedValue] = []
+            for made in effects.definitions[len(body.block.results) :]:
+                length = made.type.size[0] if isinstance(made.type, wir.TensorType) else 0
                 if isinstance(length, wir.Symbol):
-                    self.symbols.setdefault(length.name, max(count, 1))
-            return [*carried, *(self._written(type, path) for type in stacks)]
+                    self.symbols.setdefault(length.name, max(sum(turns), 1))
+                stacks.append(self._written(made.type, path))
+            return [*self._loop(first, body, values, turns, path), *stacks]
         taken = first if not others or self.trace.choose() else others[0]
         region = self.region
         if effects.stream is not None:
@@ -214,12 +221,13 @@ class _BlockWalk:
         condition: NestedBlock,
         body: NestedBlock,
         values: list[TracedValue],
+        turns: Sequence[bool],
         path: LinePath,
-    ) -> tuple[int, list[TracedValue]]:
-        """Walk a loop that carries the first values; return its iterations and results."""
+    ) -> list[TracedValue]:
+        """Walk a loop that carries the first values; ``turns`` say when its body runs."""
         count = len(body.block.results)
         previous: list[TracedValue] | None = None
-        for iterates in (True, True, False) if self.trace.choose() else (False,):
+        for iterates in turns:
             for value in self._block(condition, path, values, self.region):
                 self.trace.drop(value)
             if condition.host_reads_result:
@@ -230,9 +238,7 @@ class _BlockWalk:
                 for value in previous or ():
                     self.trace.drop(value)
                 previous = carried
-        if previous is None:
-            return 0, self._copies(values[:count], path)
-        return 2, previous
+        return self._copies(values[:count], path) if previous is None else previous
 
     def _copies(self, values: Sequence[TracedValue], path: LinePath) -> list[TracedValue]:
         node = self._node(path, wir.Stream(wir.CPU))

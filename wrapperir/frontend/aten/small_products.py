@@ -4,11 +4,12 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import torch
+from torch._ops import OpOverload
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 aten = torch.ops.aten
 
-Decompositions: TypeAlias = dict[torch._ops.OpOverload[..., Any], Callable[..., Any]]
+Decompositions: TypeAlias = dict[OpOverload[..., Any], Callable[..., Any]]
 
 MOST_TERMS = 1 << 21
 """Multiplications of a product that is a sum, if each column of its matrix is dense."""
