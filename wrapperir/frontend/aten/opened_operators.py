@@ -5,10 +5,12 @@ from typing import Any
 
 import torch
 from torch._guards import detect_fake_mode
-from torch._higher_order_ops import flex_attention
 from torch._higher_order_ops.auto_functionalize import (
     auto_functionalized_dense,
     auto_functionalized_v2_dense,
+)
+from torch._higher_order_ops.flex_attention import (
+    sdpa_dense,  # pyright: ignore[reportUnknownVariableType]
 )
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
@@ -67,8 +69,7 @@ def _functional_views(node: torch.fx.Node, *args: Any, **kwargs: Any) -> Any:
 
 
 def _attend(node: torch.fx.Node, *args: Any, **kwargs: Any) -> Any:
-    function: Any = flex_attention.sdpa_dense
-    return function(*args, **kwargs)
+    return sdpa_dense(*args, **kwargs)
 
 
 def _scan(
