@@ -224,7 +224,8 @@ def _outer_reduction(kernel: LoopKernel, tile: Tile) -> list[LaunchRule]:
     if all(dim.is_held for dim in tile.inner):
         columns = _columns(tile, 1)
         widest = max(columns.values())
-        for rows in (128, 32, 8, 64):
+        # Wide blocks of few columns would leave most multiprocessors idle.
+        for rows in (8, 32, 128) if points <= 512 else (128, 32, 8, 64):
             count = _most_rows(tile, rows, widest)
             launches.append(
                 _reducing(tile, count, columns, _clamp(count * widest // 256, 1, 8))
