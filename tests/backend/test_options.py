@@ -136,21 +136,29 @@ def test_each_dump_has_a_folder_of_its_own(tmp_path: Path) -> None:
     assert all(folder.is_dir() for folder in folders)
 
 
+AFTER_OUT_VARIANTS = MEMORY_PASSES.index("use_out_variants") + 1
+PLANNING = (
+    *MEMORY_PASSES[:AFTER_OUT_VARIANTS],
+    "split_products",
+    *MEMORY_PASSES[AFTER_OUT_VARIANTS:],
+)
+
+
 def test_graphs_are_captured_before_memory_is_planned() -> None:
     emitter = find_emitter("python")
     passes = passes_to_run(None, emitter, graphs=True)
-    assert set(passes) == {"multiply_convolutions", *MEMORY_PASSES, "capture_graphs"}
+    assert set(passes) == {"multiply_convolutions", *PLANNING, "capture_graphs"}
     assert passes.index("use_out_variants") < passes.index("capture_graphs")
     assert passes.index("capture_graphs") < passes.index("plan_memory")
     assert passes_to_run((), emitter, graphs=True) == ("capture_graphs",)
     named = ("insert_frees", "capture_graphs")
     assert passes_to_run(named, emitter, graphs=True) == named
     assert passes_to_run(named, emitter, graphs=False) == named
-    default = ("multiply_convolutions", *MEMORY_PASSES)
+    default = ("multiply_convolutions", *PLANNING)
     assert passes_to_run(None, emitter, graphs=False) == default
     torch.use_deterministic_algorithms(True)
     try:
-        assert passes_to_run(None, emitter, graphs=False) == MEMORY_PASSES
+        assert passes_to_run(None, emitter, graphs=False) == PLANNING
     finally:
         torch.use_deterministic_algorithms(False)
 
@@ -185,7 +193,7 @@ def test_an_emitter_without_regions_is_given_none(caplog: pytest.LogCaptureFixtu
     lines = emitter.support.lines - {GraphRegionLine}
     emitter.support = evolve(emitter.support, lines=lines)
     with caplog.at_level(logging.WARNING, "wrapperir.graphs"):
-        default = ("multiply_convolutions", *MEMORY_PASSES)
+        default = ("multiply_convolutions", *PLANNING)
         assert passes_to_run(None, emitter, graphs=True) == default
         assert passes_to_run((), emitter, graphs=True) == ()
     assert "the python emitter has no graph regions" in caplog.text
