@@ -7,6 +7,8 @@ count little.  Times are the least microseconds of a call.  The difference of th
 is relative to the operator's.
 """
 
+from collections.abc import Sequence
+
 import torch
 
 from bench.gpu.contenders import Step, captured
@@ -55,6 +57,25 @@ def recorded(program: Program, inputs: Inputs) -> Step:
     return captured(calls, [inputs])
 
 
+def compared(programs: Sequence[Program], inputs: Inputs) -> tuple[list[float], float]:
+    """Return the microseconds of a call of each program, and the results' difference.
+
+    The last input is the result.
+    """
+    replays = [recorded(program, inputs) for program in programs]
+    times = [
+        [seconds_of(replay, "in_place", [inputs], calls=1) for replay in replays]
+        for _ in range(ROUNDS)
+    ]
+    results: list[torch.Tensor] = []
+    for replay in replays:
+        inputs[-1].zero_()
+        replay(inputs)
+        results.append(inputs[-1].clone())
+    difference = largest_error(results[:1], results[1:])
+    return [min(each) * 1e6 / CALLS for each in zip(*times, strict=True)], difference
+
+
 def main() -> None:
     """Print a table."""
     print(f"{describe_machine()}, {torch.cuda.get_device_name(0)}\n")
@@ -68,18 +89,8 @@ def main() -> None:
         )
         text = PROGRAM.format(rows=rows, depth=depth, columns=columns)
         program = parse_program(text)
-        replays = [recorded(each, inputs) for each in (program, tile_products(program))]
-        times = [
-            [seconds_of(replay, "in_place", [inputs], calls=1) for replay in replays]
-            for _ in range(ROUNDS)
-        ]
-        results = []
-        for replay in replays:
-            inputs[-1].zero_()
-            replay(inputs)
-            results.append(inputs[-1].clone())
-        difference = largest_error(results[:1], results[1:])
-        operator, kernel = (min(each) * 1e6 / CALLS for each in zip(*times, strict=True))
+        times, difference = compared([program, tile_products(program)], inputs)
+        operator, kernel = times
         shown = (
             f"{operator:.1f} | {kernel:.1f} | {kernel / operator:.2f} | {difference:.1e}"
         )

@@ -9,8 +9,7 @@ so that launches count little.  Times are the least microseconds of a call.
 
 import torch
 
-from bench.gpu.odd_products import CALLS, ROUNDS, recorded
-from bench.gpu.turns import largest_error, seconds_of
+from bench.gpu.odd_products import compared
 from bench.machine import describe_machine
 from wrapperir.passes import split_products
 from wrapperir.text import parse_program
@@ -58,18 +57,8 @@ def main() -> None:
     for name, (x, w, y) in CASES.items():
         inputs = (tensor_of(x), tensor_of(w), tensor_of(y))
         program = parse_program(PROGRAM.format(x=x, w=w, y=y))
-        replays = [recorded(each, inputs) for each in (program, split_products(program))]
-        times = [
-            [seconds_of(replay, "in_place", [inputs], calls=1) for replay in replays]
-            for _ in range(ROUNDS)
-        ]
-        results = []
-        for replay in replays:
-            inputs[-1].zero_()
-            replay(inputs)
-            results.append(inputs[-1].clone())
-        difference = largest_error(results[:1], results[1:])
-        one, two = (min(each) * 1e6 / CALLS for each in zip(*times, strict=True))
+        times, difference = compared([program, split_products(program)], inputs)
+        one, two = times
         print(f"| {name} | {one:.1f} | {two:.1f} | {two / one:.2f} | {difference:.1e} |")
 
 

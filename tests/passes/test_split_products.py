@@ -93,7 +93,7 @@ def text_of(tensor: torch.Tensor) -> str:
 
 @st.composite
 def operands(draw: st.DrawFn) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Draw operands and a result, one extent of which is odd and large."""
+    """Draw operands and a result; one extent is large and no multiple of 8."""
     extents = [8 * draw(st.integers(1, 4)) for _ in range(3)]
     extents[draw(st.integers(0, 2))] = LEAST + draw(st.integers(1, 7))
     rows, depth, columns = extents

@@ -46,12 +46,12 @@ def split_products(program: wir.Program) -> wir.Program:
           return %y
         }
 
-    cuBLAS has only slow kernels for matrices with an extent that is no multiple of
-    :data:`~.matrix_products.ALIGNED`, however they are laid out.  The other extents are
-    such multiples, and rows or columns of all three matrices begin at such multiples.  The
-    odd extent is at least :data:`LEAST`; where sums are split, the narrow one, which is
-    rounded between, comes first.  ``python -m bench.gpu.split_products`` compares both.
-    Linear in the program.
+    If an extent is not a multiple of :data:`~.matrix_products.ALIGNED`, cuBLAS takes a slow
+    kernel, however the matrices are laid out.  Here one extent, the odd one, is not such a
+    multiple, and is at least :data:`LEAST`.  Rows or columns of all three matrices begin at
+    such multiples.  Where sums are split, the narrow product comes first, since its result
+    is rounded before the other is added.  ``python -m bench.gpu.split_products`` compares
+    both.  Linear in the program.
     """
     types = value_types(program)
     names = wir.FreshNames(types)

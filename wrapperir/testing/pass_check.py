@@ -11,7 +11,7 @@ from attrs import frozen
 
 from wrapperir.analysis import analyze_memory
 from wrapperir.diagnostics import DiagnosticError
-from wrapperir.ir import BodyLine, ItemOf, Number, Program, SizeOf, SymbolDefinitionLine
+from wrapperir.ir import BodyLine, ItemOf, Number, Program, SymbolDefinitionLine
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.testing.inputs import difference, run_example
 from wrapperir.testing.memory_check import memory_conflicts, peak_bytes
@@ -81,14 +81,10 @@ PEAKS = ("of the analysis", "of the checker")
 
 
 def _nested_symbols(lines: Iterable[BodyLine], rng: Random) -> dict[str, Number]:
-    """Return some value in its range for each symbol that lines find as they run.
-
-    These are symbols that are read from data, and lengths of stacks of loops.
-    """
+    """Return some value in its range for each symbol that lines read from data."""
     symbols: dict[str, Number] = {}
-    found = (ItemOf, SizeOf)
     for line in walk_lines(lines):
-        if isinstance(line, SymbolDefinitionLine) and isinstance(line.source, found):
+        if isinstance(line, SymbolDefinitionLine) and isinstance(line.source, ItemOf):
             low = line.lower or 0
             high = low + _MOST if line.upper is None else line.upper
             symbols[line.symbol] = rng.randint(low, max(low, min(high, low + _MOST)))

@@ -99,7 +99,7 @@ def lower_loop(scope: BlockScope, node: Any, stack_output: bool) -> None:
 
 
 def _last_result(scope: BlockScope, node: Any) -> wir.Result:
-    """Name the last value of a loop of which Inductor has the stack alone."""
+    """Name a loop's last value, for which Inductor has no name: it names the stack."""
     type = evolve(layout_type(node.get_layout()), offset=0)
     return wir.Result(scope.session.temporary("last"), type)
 

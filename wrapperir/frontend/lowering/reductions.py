@@ -155,7 +155,7 @@ def _extreme_and_position(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
 
 
 def _compared(builder: NestBuilder, value: str) -> str:
-    """Return a value in a dtype of which positions of extremes are found."""
+    """Return a value in a dtype that ``ARGMIN`` and ``ARGMAX`` can compare."""
     if builder.dtype(value) is DType.BOOL:
         return builder.cast(value, DType.U8)
     return widen(builder, value)

@@ -116,7 +116,14 @@ class Accumulator:
                 return f"{function}({self._state(into)}, {self._state(other)});"
             case ReduceOp.ONLINE_SOFTMAX:
                 return f"online_softmax({self._state(into)}, {self._state(other)});"
-            case _:  # a fold
+            case (
+                ReduceOp.SUM
+                | ReduceOp.PROD
+                | ReduceOp.MIN
+                | ReduceOp.MAX
+                | ReduceOp.ANY
+                | ReduceOp.ALL
+            ):
                 return self._step((value,), "", into)
 
     def results(self, slot: str = "") -> tuple[str, ...]:
@@ -135,7 +142,14 @@ class Accumulator:
             case ReduceOp.ONLINE_SOFTMAX:
                 total = f"softmax_total({state}, {self.name}_total{slot})"
                 return self._result(state), self._result(total)
-            case _:  # a fold
+            case (
+                ReduceOp.SUM
+                | ReduceOp.PROD
+                | ReduceOp.MIN
+                | ReduceOp.MAX
+                | ReduceOp.ANY
+                | ReduceOp.ALL
+            ):
                 return (self._result(state),)
 
     @property
