@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
 
 SETTING = "WRAPPERIR_PROGRAM_CACHE"
 """The environment variable that, as ``0``, turns the caches of programs off."""
+
+
+def keeps_programs() -> bool:
+    """Say whether the environment leaves the caches of programs on."""
+    return os.environ.get(SETTING, "").strip() != "0"
 
 
 @frozen(kw_only=True)

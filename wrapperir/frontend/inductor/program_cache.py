@@ -11,7 +11,6 @@ PyTorch's digests as their ``cache_key_tag``.
 import ast
 import contextlib
 import logging
-import os
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 from unittest import mock
@@ -25,7 +24,7 @@ from torch._inductor.runtime.cache_dir_utils import cache_dir
 
 from wrapperir.caching import CacheRefusedError, PrivateCache
 from wrapperir.emit import OutputCode
-from wrapperir.frontend.kept_programs import SETTING, KeptProgram, kept_program
+from wrapperir.frontend.kept_programs import KeptProgram, keeps_programs, kept_program
 
 _HEAD = '"""A program that wrapperir compiled: its text and the emitted files."""'
 _compiler_config: Any = torch.compiler.config
@@ -50,9 +49,8 @@ def can_keep_programs() -> bool:
 
     PyTorch executes what it finds there.
     """
-    is_off = os.environ.get(SETTING, "").strip() == "0"
     is_on = config.fx_graph_cache or config.fx_graph_remote_cache
-    if is_off or config.force_disable_caches or not is_on:
+    if not keeps_programs() or config.force_disable_caches or not is_on:
         return False
     try:
         PrivateCache(cache_dir()).folder()

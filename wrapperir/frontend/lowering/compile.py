@@ -232,22 +232,14 @@ def _names_of(
     constants: Mapping[str, torch.Tensor], held: Mapping[str, torch.Tensor]
 ) -> Mapping[str, str] | None:
     """Return the name of each constant among held tensors; ``None`` if one is not there."""
-    named = {
-        key: name
-        for key, constant in constants.items()
-        for name, tensor in held.items()
-        if _has_same_memory(constant, tensor)
-    }
-    return named if named.keys() == constants.keys() else None
+    names = {_memory_of(tensor): name for name, tensor in held.items()}
+    named = {key: names.get(_memory_of(each)) for key, each in constants.items()}
+    found = {key: name for key, name in named.items() if name is not None}
+    return found if len(found) == len(constants) else None
 
 
-def _has_same_memory(left: torch.Tensor, right: torch.Tensor) -> bool:
-    return (
-        left.data_ptr() == right.data_ptr()
-        and left.dtype == right.dtype
-        and left.size() == right.size()
-        and left.stride() == right.stride()
-    )
+def _memory_of(tensor: torch.Tensor) -> tuple[object, ...]:
+    return tensor.data_ptr(), tensor.dtype, tensor.size(), tensor.stride()
 
 
 def _with_first_configs(program: Program) -> Program:

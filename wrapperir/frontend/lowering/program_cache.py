@@ -4,22 +4,24 @@ A later process with the same graph loads the files: nothing is lowered or emitt
 """
 
 import logging
-import os
 from pathlib import Path
 
 import torch
 
 from wrapperir.caching import PrivateCache, user_cache
-from wrapperir.frontend.kept_programs import SETTING, KeptProgram, format_kept, parse_kept
+from wrapperir.frontend.kept_programs import (
+    KeptProgram,
+    format_kept,
+    keeps_programs,
+    parse_kept,
+)
 
 _logger = logging.getLogger("wrapperir.cache")
 
 
 def program_cache() -> PrivateCache | None:
     """Return the cache; ``None`` if it is off, or cannot be used, which is logged."""
-    compiler_config = torch.compiler.config
-    is_off = os.environ.get(SETTING, "").strip() == "0"
-    if is_off or compiler_config.force_disable_caches:
+    if not keeps_programs() or torch.compiler.config.force_disable_caches:
         return None
     try:
         cache = user_cache("programs")
