@@ -343,8 +343,13 @@ def _take_stacks(graph: GraphContext, node: Node, line: wir.WhileLoopLine) -> No
         made = graph.nodes.call(_contiguous, (found,), name=stack.name, val=vals[-1])
         graph.give(stack.name, stack.type, made)
 
-        def take(name: str | None, val: object, made: Node = made) -> Node:
-            last = graph.nodes.call(_select, (made, 0, -1), val=val)
+        def take(
+            name: str | None,
+            val: object,
+            made: Node = made,
+            type: wir.ValueType = stack.type,
+        ) -> Node:
+            last = graph.nodes.call(_select, (made, 0, -1), val=_last_of(graph, type))
             return graph.nodes.call(_clone, (last,), name=name, val=val)
 
         result = line.results[index]
@@ -353,6 +358,16 @@ def _take_stacks(graph: GraphContext, node: Node, line: wir.WhileLoopLine) -> No
     node.meta["val"] = tuple(vals)
     if not vals:
         graph.nodes.call(block_functions.ran, (node,))
+
+
+def _last_of(graph: GraphContext, stack: wir.ValueType) -> object:
+    """Return the fake value of the last element of a stack, which begins before its end."""
+    assert isinstance(stack, wir.TensorType)
+    length, *size = stack.size
+    step, *stride = stack.stride
+    offset = wir.mul(step, wir.add(length, -1))
+    type = evolve(stack, size=tuple(size), stride=tuple(stride), offset=offset)
+    return graph.fakes.of(type)
 
 
 def _too_deep(graph: GraphContext, results: Sequence[wir.Result]) -> bool:

@@ -73,6 +73,35 @@ def test_values_look_as_they_are(program: Program, seed: int) -> None:
     compare(module, *example_inputs(program, seed))
 
 
+def test_last_values_of_stacks_look_as_they_are() -> None:
+    module = built(
+        """
+        program @main(%x: f32[2, 3]) {
+          %i = extern_kernel aten.full.default([], 0, dtype = dtype(i64)) : i64[]
+          %n, %y, %ns, %ys = while_loop stacked (%i, %x) () : i64[], f32[2, 3], \
+i64[u0], f32[u0, 2, 3] {
+            condition (%j: i64[], %z: f32[2, 3]) {
+              symbol_definition u1: int 0.. = item(%j)
+              return u1 < 3
+            }
+            body (%m: i64[], %v: f32[2, 3]) {
+              %k = extern_kernel aten.add.Scalar(%m, 1) : i64[]
+              %w = extern_kernel aten.neg.default(%v) : f32[2, 3]
+              return %k, %w
+            }
+          }
+          symbol_definition u0: int 1.. = size(%ns, 0)
+          free %i
+          free %n
+          free %ns
+          free %ys
+          return %y
+        }
+        """
+    )
+    assert compare(module, torch.randn(2, 3)) > 0
+
+
 _EXTENTS = st.sampled_from((0, 1, 2, 3))
 _STEPS = st.sampled_from((0, 1, 2, 3, 4, 6, 7, 12))
 
