@@ -1,61 +1,14 @@
 """The models of the demo: real architectures, small sizes, random weights."""
 
+from functools import partial
+
 import torch
-from transformers import (
-    BertConfig,
-    BertForMaskedLM,
-    GPT2Config,
-    GPT2LMHeadModel,
-    LlamaConfig,
-    LlamaForCausalLM,
-)
 
-from bench.model_run import ModelTask, without_dropout
+from bench.model_run import ModelTask
+from bench.small_models import VOCABULARY, bert, gpt2, llama
 
-VOCABULARY = 1000
 BATCH, LENGTH = 2, 64
-
-
-def _bert() -> torch.nn.Module:
-    config = BertConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=128,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=512,
-        max_position_embeddings=128,
-    )
-    return BertForMaskedLM(without_dropout(config))
-
-
-def _gpt2() -> torch.nn.Module:
-    config = GPT2Config(
-        vocab_size=VOCABULARY,
-        n_embd=128,
-        n_layer=2,
-        n_head=4,
-        n_positions=128,
-        bos_token_id=0,
-        eos_token_id=0,
-        use_cache=False,
-    )
-    model = GPT2LMHeadModel(without_dropout(config))
-    model.loss_type = "ForCausalLM"  # else a warning that this is taken breaks the graph
-    return model
-
-
-def _llama() -> torch.nn.Module:
-    config = LlamaConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=128,
-        intermediate_size=344,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=128,
-        use_cache=False,
-    )
-    return LlamaForCausalLM(without_dropout(config))
+WIDTH, LAYERS = 128, 2
 
 
 def _tokens() -> dict[str, torch.Tensor]:
@@ -65,8 +18,13 @@ def _tokens() -> dict[str, torch.Tensor]:
 
 
 DEMO = (
-    ModelTask(name="bert", model=_bert, inputs=_tokens),
-    ModelTask(name="gpt2", model=_gpt2, inputs=_tokens),
-    ModelTask(name="llama", model=_llama, inputs=_tokens),
-    ModelTask(name="gpt2-training", model=_gpt2, inputs=_tokens, training=True),
+    ModelTask(name="bert", model=partial(bert, WIDTH, LAYERS), inputs=_tokens),
+    ModelTask(name="gpt2", model=partial(gpt2, WIDTH, LAYERS), inputs=_tokens),
+    ModelTask(name="llama", model=partial(llama, WIDTH, LAYERS, 344), inputs=_tokens),
+    ModelTask(
+        name="gpt2-training",
+        model=partial(gpt2, WIDTH, LAYERS),
+        inputs=_tokens,
+        training=True,
+    ),
 )

@@ -31,11 +31,11 @@ import transformers as t
 from attrs import frozen
 
 from bench.machine import describe_machine
-from bench.model_run import without_dropout
 from bench.results import ROOT, Record, ResultFile
+from bench.small_models import VOCABULARY, bert, gpt2, llama
 
 PAGE = ROOT / "docs" / "results" / "lowering-cpu.md"
-VOCABULARY, LAYERS, HEADS = 1000, 12, 4
+LAYERS = 12
 BATCH, LENGTH = 1, 128
 LEAST_TURNS, SECONDS = 7, 6.0
 BACKENDS: Mapping[str, Mapping[str, Any]] = {
@@ -62,48 +62,6 @@ Compile time: geometric mean **{compile:.2f}**, worst {slowest:.2f} (goal 0.3).
 """  # noqa: E501
 
 
-def _bert(width: int) -> torch.nn.Module:
-    config = t.BertConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=width,
-        num_hidden_layers=LAYERS,
-        num_attention_heads=HEADS,
-        intermediate_size=4 * width,
-        max_position_embeddings=LENGTH,
-    )
-    return t.BertForMaskedLM(without_dropout(config))
-
-
-def _gpt2(width: int) -> torch.nn.Module:
-    config = t.GPT2Config(
-        vocab_size=VOCABULARY,
-        n_embd=width,
-        n_layer=LAYERS,
-        n_head=HEADS,
-        n_positions=LENGTH,
-        bos_token_id=0,
-        eos_token_id=0,
-        use_cache=False,
-    )
-    model = t.GPT2LMHeadModel(without_dropout(config))
-    model.loss_type = "ForCausalLM"  # else a warning that this is taken breaks the graph
-    return model
-
-
-def _llama(width: int) -> torch.nn.Module:
-    config = t.LlamaConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=width,
-        intermediate_size=width * 11 // 4,
-        num_hidden_layers=LAYERS,
-        num_attention_heads=HEADS,
-        num_key_value_heads=2,
-        max_position_embeddings=LENGTH,
-        use_cache=False,
-    )
-    return t.LlamaForCausalLM(without_dropout(config))
-
-
 def _convnext(width: int) -> torch.nn.Module:
     config = t.ConvNextConfig(
         hidden_sizes=[width // 8, width // 4, width // 2, width],
@@ -123,9 +81,9 @@ def _image() -> Inputs:
 
 
 MODELS: Mapping[str, tuple[Callable[[int], torch.nn.Module], Callable[[], Inputs]]] = {
-    "bert": (_bert, _tokens),
-    "gpt2": (_gpt2, _tokens),
-    "llama": (_llama, _tokens),
+    "bert": (lambda width: bert(width, LAYERS), _tokens),
+    "gpt2": (lambda width: gpt2(width, LAYERS), _tokens),
+    "llama": (lambda width: llama(width, LAYERS, width * 11 // 4), _tokens),
     "convnext": (_convnext, _image),
 }
 

@@ -1,15 +1,16 @@
 """The models of the memory table: 12 layers, small widths, random weights."""
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 import transformers as t
 
 from bench.model_run import ModelTask, without_dropout
+from bench.small_models import HEADS, VOCABULARY, bert, gpt2, llama
 
-VOCABULARY = 1000
 BATCH, LENGTH = 4, 64
-WIDTH, LAYERS, HEADS = 128, 12, 4
+WIDTH, LAYERS = 128, 12
 
 Inputs = dict[str, torch.Tensor]
 
@@ -30,48 +31,6 @@ def _pair_of_texts() -> Inputs:
 
 def _image() -> Inputs:
     return {"pixel_values": torch.randn(BATCH, 3, 64, 64)}
-
-
-def _bert() -> torch.nn.Module:
-    config = t.BertConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=WIDTH,
-        num_hidden_layers=LAYERS,
-        num_attention_heads=HEADS,
-        intermediate_size=4 * WIDTH,
-        max_position_embeddings=128,
-    )
-    return t.BertForMaskedLM(without_dropout(config))
-
-
-def _gpt2() -> torch.nn.Module:
-    config = t.GPT2Config(
-        vocab_size=VOCABULARY,
-        n_embd=WIDTH,
-        n_layer=LAYERS,
-        n_head=HEADS,
-        n_positions=128,
-        bos_token_id=0,
-        eos_token_id=0,
-        use_cache=False,
-    )
-    model = t.GPT2LMHeadModel(without_dropout(config))
-    model.loss_type = "ForCausalLM"  # else a warning that this is taken breaks the graph
-    return model
-
-
-def _llama() -> torch.nn.Module:
-    config = t.LlamaConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=WIDTH,
-        intermediate_size=344,
-        num_hidden_layers=LAYERS,
-        num_attention_heads=HEADS,
-        num_key_value_heads=2,
-        max_position_embeddings=128,
-        use_cache=False,
-    )
-    return t.LlamaForCausalLM(without_dropout(config))
 
 
 def _t5() -> torch.nn.Module:
@@ -114,16 +73,16 @@ def _resnet50() -> torch.nn.Module:
 _MODELS: tuple[
     tuple[str, Callable[[], torch.nn.Module], Callable[[], Inputs], bool], ...
 ] = (
-    ("bert", _bert, _tokens, False),
-    ("gpt2", _gpt2, _tokens, False),
-    ("llama", _llama, _tokens, False),
+    ("bert", partial(bert, WIDTH, LAYERS), _tokens, False),
+    ("gpt2", partial(gpt2, WIDTH, LAYERS), _tokens, False),
+    ("llama", partial(llama, WIDTH, LAYERS, 344), _tokens, False),
     ("t5", _t5, _pair_of_texts, False),
     ("vit", _vit, _image, False),
     ("convnext", _convnext, _image, False),
     ("resnet50", _resnet50, _image, False),
-    ("bert-training", _bert, _labelled_tokens, True),
-    ("gpt2-training", _gpt2, _labelled_tokens, True),
-    ("llama-training", _llama, _labelled_tokens, True),
+    ("bert-training", partial(bert, WIDTH, LAYERS), _labelled_tokens, True),
+    ("gpt2-training", partial(gpt2, WIDTH, LAYERS), _labelled_tokens, True),
+    ("llama-training", partial(llama, WIDTH, LAYERS, 344), _labelled_tokens, True),
 )
 
 TASKS = {

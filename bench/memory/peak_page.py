@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from bench.memory.models import BATCH, LAYERS, LENGTH, TASKS, VOCABULARY, WIDTH
+from bench.memory.models import BATCH, LAYERS, LENGTH, TASKS, WIDTH
 from bench.results import Record, tested_versions
+from bench.small_models import VOCABULARY
 
 INTRODUCTION = """\
 # Memory of one call

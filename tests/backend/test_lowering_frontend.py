@@ -96,6 +96,19 @@ def test_saved_tensors_are_donated(tmp_path: Path) -> None:
     assert not [name for name in donated if name.startswith(("primals", "tangents"))]
 
 
+def test_sums_of_products_are_rounded_twice_if_rounding_is_eager() -> None:
+    torch.manual_seed(0)
+    x, y, z = (torch.randn(64, 64).bfloat16() for _ in range(3))
+
+    def function(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+        return torch.mm(x, y) + z
+
+    with torch.no_grad():
+        expected = function(x, y, z)
+        assert torch.equal(compiled(function, rounding="eager")(x, y, z), expected)
+        assert not torch.equal(compiled(function)(x, y, z), expected)
+
+
 def test_what_was_flipped_outlives_a_write() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         flipped = x.flip(0)

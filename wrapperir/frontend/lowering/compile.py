@@ -91,7 +91,8 @@ def compile_graph(
         def compile_traced(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
             fall_back = settings.fall_back
             take_examples(module, inputs)
-            accumulate_products(module.graph)
+            if settings.rounding is Rounding.FUSED:  # it rounds once where eager does twice
+                accumulate_products(module.graph)
             pad_products(module, saves=saves)
             traced = _TracedGraph(module, inputs, backward, settings)
             return compile_or_fall_back(
