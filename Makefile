@@ -23,7 +23,7 @@ FRONTEND ?= inductor
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test fuzz check lint types imports docs bench bench-cpp \
 	bench-fx bench-gpu bench-lowering bench-selection bench-solvers bench-memory \
-	sweep-ops sweep-models sweep-features sweep-memory sweep-cpp
+	sweep-ops sweep-models sweep-models-gpu sweep-features sweep-memory sweep-cpp
 
 help:
 	@echo "make setup         the virtual environment; every other target sees to it"
@@ -47,6 +47,7 @@ help:
 	@echo "                   EMITTER=cpp or fx: with that emitter; FRONTEND=lowering: with kernels"
 	@echo "                   of our own; likewise sweep-models and demo, which has no EMITTER)"
 	@echo "make sweep-models  more model architectures through the compiler (long; resumes)"
+	@echo "make sweep-models-gpu yet more of them on a GPU, with every emitter; GPU_PYTHON as above"
 	@echo "make sweep-features public features of torch.compile through every emitter"
 	@echo "make sweep-memory  generated programs through the passes over memory (long; resumes)"
 	@echo "make sweep-cpp     generated programs through the C++ emitter (long; resumes)"
@@ -122,6 +123,9 @@ sweep-ops: $(STAMP)
 
 sweep-models: $(STAMP)
 	$(BIN)/python -m bench.sweep.models --emitter $(EMITTER) --frontend $(FRONTEND)
+
+sweep-models-gpu:
+	$(GPU_PYTHON) -m bench.sweep.gpu_models $(GPU_OPTIONS)
 
 sweep-features: $(STAMP)
 	FRONTEND=$(FRONTEND) $(ONE_THREAD) $(BIN)/python -m pytest -n 2 -m sweep \

@@ -69,6 +69,9 @@ def run_exactly(
 ) -> dict[str, torch.Tensor]:
     """Return what :func:`run_step` does of a copy of the model in f64."""
     exact = copy.deepcopy(model).double()
+    choose_experts = getattr(exact, "set_experts_implementation", None)
+    if choose_experts is not None:
+        choose_experts("batched_mm")  # others have no f64
     given = {
         name: value.double() if value.is_floating_point() else value
         for name, value in inputs.items()
@@ -95,3 +98,27 @@ def max_error(
         difference = (left.double() - right.double()).abs().max().item()
         largest = max(largest, difference if difference == difference else float("inf"))
     return largest
+
+
+def describe_excess(
+    expected: Mapping[str, torch.Tensor],
+    actual: Mapping[str, torch.Tensor],
+    inductor_error: float,
+    exact: Callable[[], Mapping[str, torch.Tensor]],
+) -> str | None:
+    """Return how results are too far from eager's, which are expected; ``None`` if not.
+
+    They may differ by no more than plain Inductor's do, unless they are at least as close
+    as eager's to ``exact``, those of the model in f64: kernels of our own may be.
+    """
+    error = max_error(expected, actual)
+    if error <= inductor_error:
+        return None
+    reference = exact()
+    distance, eager_distance = (max_error(reference, each) for each in (actual, expected))
+    if distance <= eager_distance:
+        return None
+    return (
+        f"error {error:.3g} exceeds plain Inductor's {inductor_error:.3g}, and the"
+        f" error against f64, {distance:.3g}, exceeds eager's {eager_distance:.3g}"
+    )

@@ -30,7 +30,13 @@ from torch._inductor.utils import fresh_cache
 from bench.demo.choices import show_choices
 from bench.demo.models import DEMO
 from bench.demo.recording import Recorded, RecordingEmitter, copied, copy_tensor
-from bench.model_run import ModelTask, max_error, run_exactly, run_step
+from bench.model_run import (
+    ModelTask,
+    describe_excess,
+    max_error,
+    run_exactly,
+    run_step,
+)
 from bench.sweep.compiled import first_line
 from wrapperir.emit import Value, compile_program, write_artifact
 from wrapperir.frontend.fx import lower_graph_module
@@ -94,14 +100,11 @@ def run_task(task: ModelTask, frontend: str, console: Console) -> Row:
     failures: list[str] = []
     if not recorder.recorded:
         failures.append("no program was captured")
-    if not error <= inductor_error:
-        exact = run_exactly(model, inputs, training=task.training)
-        distance, eager_distance = max_error(exact, actual), max_error(exact, expected)
-        if not distance <= eager_distance:  # kernels of our own may be closer than eager's
-            failures.append(
-                f"error {error:.3g} exceeds plain Inductor's {inductor_error:.3g}, and the"
-                f" error against f64, {distance:.3g}, exceeds eager's {eager_distance:.3g}"
-            )
+    excess = describe_excess(
+        *(expected, actual, inductor_error),
+        lambda: run_exactly(model, inputs, training=task.training),
+    )
+    failures += [] if excess is None else [excess]
     run_ms = _medians(eager, inductor, ours)
     console.print(f"  checking {len(recorder.recorded)} program(s)")
     texts = [_write(r, OUT / task.name / str(i)) for i, r in enumerate(recorder.recorded)]

@@ -24,7 +24,6 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import click
@@ -35,7 +34,7 @@ from bench.gpu.contenders import CONTENDERS
 from bench.gpu.figures import TABLES, Figures
 from bench.gpu.models import WORKLOADS, Workload
 from bench.gpu.page import SECTIONS, page_text
-from bench.machine import describe_machine
+from bench.machine import describe_gpu_machine, measured_commit
 from bench.results import ROOT, Record, ResultFile
 
 PAGE = ROOT / "docs" / "results" / "gpu-speed.md"
@@ -346,39 +345,6 @@ def _jobs() -> int:
     return max(1, min(by_cores, memory // MEMORY_OF_A_PROCESS))
 
 
-def _machine() -> str:
-    """Return the description of this machine.
-
-    Raises:
-        ClickException: there is no GPU, or this package is not installed.
-    """
-    if not torch.cuda.is_available():
-        raise click.ClickException(
-            f"torch {torch.__version__} of {sys.executable} finds no GPU;"
-            " make bench-gpu GPU_PYTHON=... names a Python with a PyTorch that does"
-        )
-    try:
-        described = describe_machine()
-    except PackageNotFoundError as error:
-        install = f"{sys.executable} -m pip install -e ."
-        raise click.ClickException(f"{error}; install it: {install}") from error
-    return f"{described}, CUDA {torch.version.cuda}, {torch.cuda.get_device_name(0)}"
-
-
-def _commit() -> str:
-    """Return the commit that is measured, and whether code was changed since."""
-
-    def git(*arguments: str) -> str:
-        command = ["git", "-C", str(ROOT), *arguments]
-        return subprocess.run(command, capture_output=True, text=True).stdout.strip()
-
-    if shutil.which("git") is None:
-        return "unknown"
-    code = "--untracked-files=no", "--", "wrapperir", "emitters", "bench"
-    changed = " with changes" if git("status", "--porcelain", *code) else ""
-    return (git("rev-parse", "--short", "HEAD") or "unknown") + changed
-
-
 @click.command()
 @click.option(
     "--workload",
@@ -396,11 +362,11 @@ def _commit() -> str:
 @click.option("--build/--no-build", default=True, show_default=True, help="Compile times.")
 def main(names: tuple[str, ...], resume: bool, rounds: int, build: bool) -> None:
     """Measure, and write the page."""
-    machine = _machine()
+    machine = describe_gpu_machine("bench-gpu")
     results = ResultFile.of("gpu-speed")
     chosen = [each for each in WORKLOADS if not names or each.name in names]
     done = kept_figures(results, machine, names, resume=resume, build=build)
-    commits = done.commits(_commit())
+    commits = done.commits(measured_commit())
     with tempfile.TemporaryDirectory() as folder:
         run = Run(results=results, folder=Path(folder), rounds=rounds, jobs=_jobs())
         facts = {"machine": machine, "commits": commits, "jobs": str(run.jobs)}

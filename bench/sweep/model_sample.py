@@ -1,57 +1,99 @@
-"""One model of the sweep, in one process: eager, plain Inductor, wrapperir."""
+"""One model of a sweep, in one process: eager, plain Inductor, wrapperir."""
 
 import contextlib
 import os
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from unittest import mock
 
 import torch
 from attrs import frozen
 from torch._inductor.utils import fresh_cache
 
-from bench.model_run import ModelTask, max_error, run_step
+from bench.model_run import ModelTask, max_error, run_exactly, run_step
 from bench.results import Record, Variant
 from bench.sweep.compiled import CountingBackend, compile_fresh, diagnostic_code, first_line
 from bench.sweep.model_zoo import ZOO
 
 TOLERANCE = 1e-4
 
+Tensors = Mapping[str, torch.Tensor]
+
 
 @frozen
-class _Compiled:
-    """The result of a compiled model: its error against eager, or the exception."""
+class Compiled:
+    """The results of a compiled model and its error against eager, or the exception."""
 
     error: float
     graphs: int
     seconds: float
+    tensors: Tensors
     failure: Exception | None = None
+
+
+@frozen
+class Prepared:
+    """A model of a task as it is before each run, its inputs, and eager's results."""
+
+    model: torch.nn.Module
+    inputs: Tensors
+    training: bool
+    start: Tensors
+    expected: Tensors
+
+    @classmethod
+    def of(cls, task: ModelTask, device: str = "cpu") -> "Prepared":
+        """Make the model and its inputs from a fixed seed, and run it in eager mode."""
+        torch.manual_seed(0)
+        model = task.model().to(device).train(task.training)
+        inputs = {name: value.to(device) for name, value in task.inputs().items()}
+        start = {key: value.clone() for key, value in model.state_dict().items()}
+        expected = run_step(model, model, inputs, training=task.training)
+        return cls(model, inputs, task.training, start, expected)
+
+    def run(self, call: Callable[..., object]) -> Tensors:
+        """Run what was compiled from the model, with the weights of the start."""
+        self.model.load_state_dict(self.start)
+        return run_step(self.model, call, self.inputs, training=self.training)
+
+    def exact(self) -> Tensors:
+        """Return the results of the model in f64."""
+        self.model.load_state_dict(self.start)
+        return run_exactly(self.model, self.inputs, training=self.training)
+
+    def compiled(self, backend: CountingBackend, runs: int = 1) -> Compiled:
+        """Compile with empty caches, and return the first results.
+
+        The error is the largest of as many ``runs``, the seconds are those of the first.
+        """
+        began = time.perf_counter()
+        try:
+            with fresh_cache():
+                call = compile_fresh(self.model, backend)
+                tensors = self.run(call)
+                seconds = time.perf_counter() - began
+                later = [self.run(call) for _ in range(runs - 1)]
+        except Exception as failure:
+            seconds = time.perf_counter() - began
+            return Compiled(float("inf"), backend.graphs, seconds, {}, failure)
+        error = max(max_error(self.expected, each) for each in (tensors, *later))
+        return Compiled(error, backend.graphs, seconds, tensors)
 
 
 def run_model(chosen: tuple[str, Variant]) -> Record:
     """Return how a task of ``ZOO`` fared, given its name and how to compile it."""
     name, variant = chosen
     warnings.simplefilter("ignore")
-    task = ZOO[name]
-    torch.manual_seed(0)
-    model = task.model().train(task.training)
-    inputs = task.inputs()
-    start = {key: value.clone() for key, value in model.state_dict().items()}
-    expected = run_step(model, model, inputs, training=task.training)
+    prepared = Prepared.of(ZOO[name])
     backends = (
         CountingBackend("inductor"),
         CountingBackend("wrapperir", variant.options),
     )
-    with _empty_user_cache():
-        with fresh_cache():  # what only a first compilation costs is no one's
-            for backend in backends:
-                compile_fresh(torch.sin, backend)(torch.ones(8))
-                backend.graphs = 0
-        inductor, wrapperir = (
-            _compiled(task, model, start, inputs, expected, backend) for backend in backends
-        )
+    with empty_user_cache():
+        compile_something(backends, "cpu")
+        inductor, wrapperir = map(prepared.compiled, backends)
     record: dict[str, str | int | float | bool | None] = {
         "name": name,
         "graphs": wrapperir.graphs,
@@ -64,42 +106,33 @@ def run_model(chosen: tuple[str, Variant]) -> Record:
         detail = None if inductor.failure is None else first_line(inductor.failure)
         return record | {"status": "inductor_fails", "detail": detail}
     if wrapperir.failure is not None:
-        code = diagnostic_code(wrapperir.failure)
-        return record | {
-            "status": "error" if code is None else "diagnostic",
-            "code": code,
-            "detail": first_line(wrapperir.failure),
-        }
+        return record | describe_failure(wrapperir.failure)
     return record | {"status": "pass" if wrapperir.error <= TOLERANCE else "wrong"}
 
 
+def describe_failure(failure: Exception) -> dict[str, str | int | float | bool | None]:
+    """Return what a record says of an exception."""
+    code = diagnostic_code(failure)
+    return {
+        "status": "error" if code is None else "diagnostic",
+        "code": code,
+        "detail": first_line(failure),
+    }
+
+
+def compile_something(backends: Sequence[CountingBackend], device: str) -> None:
+    """Compile a small function: what only a first compilation costs is no one's."""
+    with fresh_cache():
+        for backend in backends:
+            compile_fresh(torch.sin, backend)(torch.ones(8, device=device))
+            backend.graphs = 0
+
+
 @contextlib.contextmanager
-def _empty_user_cache() -> Iterator[None]:
+def empty_user_cache() -> Iterator[None]:
     """Empty the user's cache, in which emitters keep what they build."""
     with (
         tempfile.TemporaryDirectory() as folder,
         mock.patch.dict(os.environ, XDG_CACHE_HOME=folder),
     ):
         yield
-
-
-def _compiled(
-    task: ModelTask,
-    model: torch.nn.Module,
-    start: dict[str, torch.Tensor],
-    inputs: dict[str, torch.Tensor],
-    expected: dict[str, torch.Tensor],
-    backend: CountingBackend,
-) -> _Compiled:
-    model.load_state_dict(start)
-    began = time.perf_counter()
-    try:
-        with fresh_cache():
-            actual = run_step(
-                model, compile_fresh(model, backend), inputs, training=task.training
-            )
-    except Exception as failure:
-        seconds = time.perf_counter() - began
-        return _Compiled(float("inf"), backend.graphs, seconds, failure)
-    seconds = time.perf_counter() - began
-    return _Compiled(max_error(expected, actual), backend.graphs, seconds)

@@ -1,9 +1,10 @@
 """The models of the sweep: ten tiny architectures of ``transformers``, random weights."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 import transformers as t
+from attrs import frozen
 
 from bench.model_run import ModelTask, without_dropout
 
@@ -20,12 +21,35 @@ TEXT: Mapping[str, int] = {
 }
 
 
-def _tokens() -> Inputs:
-    tokens = torch.randint(3, VOCABULARY, (2, 24))
-    return {"input_ids": tokens, "labels": tokens}
+@frozen
+class Architecture:
+    """A model and its inputs; ``trained``: it is run in training too."""
+
+    name: str
+    kind: str
+    model: Callable[[], torch.nn.Module]
+    inputs: Callable[[], Inputs]
+    trained: bool = False
 
 
-def _image() -> Inputs:
+def tasks_of(architectures: Sequence[Architecture]) -> dict[str, ModelTask]:
+    """Return the tasks by name; those in training end in ``-training``."""
+    return {
+        name: ModelTask(name=name, model=a.model, inputs=a.inputs, training=training)
+        for a in architectures
+        for name, training in ((a.name, False), (f"{a.name}-training", True))
+        if a.trained or not training
+    }
+
+
+def tokens() -> Inputs:
+    """Return token ids that are also the labels of a language model."""
+    ids = torch.randint(3, VOCABULARY, (2, 24))
+    return {"input_ids": ids, "labels": ids}
+
+
+def image() -> Inputs:
+    """Return two images, of different classes."""
     return {"pixel_values": torch.randn(2, 3, 32, 32), "labels": torch.tensor([0, 1])}
 
 
@@ -145,30 +169,19 @@ def _speech() -> Inputs:
     }
 
 
-_TRAINED = {"distilbert", "qwen2", "t5", "vit", "resnet"}
-_MODELS: tuple[
-    tuple[str, str, Callable[[], torch.nn.Module], Callable[[], Inputs]], ...
-] = (
-    ("distilbert", "encoder", _distilbert, _tokens),
-    ("qwen2", "decoder", _qwen2, _tokens),
-    ("opt", "decoder", _opt, _tokens),
-    ("t5", "encoder-decoder", _t5, _tokens),
-    ("vit", "vision", _vit, _image),
-    ("swin", "vision", _swin, _image),
-    ("resnet", "convolutional", _resnet, _image),
-    ("mamba", "state-space", _mamba, _tokens),
-    ("mixtral", "mixture of experts", _mixtral, _tokens),
-    ("whisper", "speech", _whisper, _speech),
+ARCHITECTURES = (
+    Architecture("distilbert", "encoder", _distilbert, tokens, trained=True),
+    Architecture("qwen2", "decoder", _qwen2, tokens, trained=True),
+    Architecture("opt", "decoder", _opt, tokens),
+    Architecture("t5", "encoder-decoder", _t5, tokens, trained=True),
+    Architecture("vit", "vision", _vit, image, trained=True),
+    Architecture("swin", "vision", _swin, image),
+    Architecture("resnet", "convolutional", _resnet, image, trained=True),
+    Architecture("mamba", "state-space", _mamba, tokens),
+    Architecture("mixtral", "mixture of experts", _mixtral, tokens),
+    Architecture("whisper", "speech", _whisper, _speech),
 )
 
-KINDS = {name: kind for name, kind, _, _ in _MODELS}
-ZOO = {
-    task.name: task
-    for name, _, model, inputs in _MODELS
-    for task in (
-        ModelTask(name=name, model=model, inputs=inputs),
-        ModelTask(name=f"{name}-training", model=model, inputs=inputs, training=True),
-    )
-    if not task.training or name in _TRAINED
-}
+KINDS = {architecture.name: architecture.kind for architecture in ARCHITECTURES}
+ZOO = tasks_of(ARCHITECTURES)
 """Each task by name: every model in inference, half of them in training too."""

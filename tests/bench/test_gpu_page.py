@@ -10,6 +10,7 @@ from bench.gpu.contenders import CONTENDERS, LONGEST_REASON, reason_of
 from bench.gpu.figures import GOALS, Figures
 from bench.gpu.models import WORKLOADS, Workload
 from bench.gpu.page import SECTIONS, checks_missing, page_text, skipped
+from bench.machine import describe_gpu_machine
 from bench.results import ROOT, Record, ResultFile
 
 NO_GPU = "RuntimeError: Found no NVIDIA" if torch.version.cuda else "AssertionError: Torch"
@@ -248,7 +249,7 @@ def test_a_machine_without_a_gpu_is_told() -> None:
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
     with pytest.raises(Exception, match="finds no GPU; make bench-gpu GPU_PYTHON"):
-        speed._machine()
+        describe_gpu_machine("bench-gpu")
 
 
 def test_the_output_of_a_section_is_kept(

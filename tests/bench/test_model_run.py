@@ -2,7 +2,7 @@
 
 import torch
 
-from bench.model_run import max_error, run_exactly, run_step
+from bench.model_run import describe_excess, max_error, run_exactly, run_step
 
 
 def test_an_exact_run_is_closer_than_any_other() -> None:
@@ -19,3 +19,25 @@ def test_only_an_expected_value_may_be_in_f64() -> None:
     single, exact = torch.ones(2), torch.ones(2, dtype=torch.float64)
     assert max_error({"x": exact}, {"x": single}) == 0
     assert max_error({"x": single}, {"x": exact}) == float("inf")
+
+
+def results(value: float, dtype: torch.dtype = torch.float32) -> dict[str, torch.Tensor]:
+    return {"x": torch.tensor([value], dtype=dtype)}
+
+
+def test_results_may_be_farther_than_inductors_if_they_are_close_to_f64() -> None:
+    def exact() -> dict[str, torch.Tensor]:
+        return results(1.25, torch.float64)
+
+    assert describe_excess(results(1), results(1.5), 0.25, exact) is None
+    excess = describe_excess(results(1), results(2), 0.25, exact)
+    assert excess is not None
+    assert "error 1 exceeds plain Inductor's 0.25" in excess
+    assert "against f64, 0.75, exceeds eager's 0.25" in excess
+
+
+def test_no_run_in_f64_is_needed_where_an_error_is_as_inductors() -> None:
+    def exact() -> dict[str, torch.Tensor]:
+        raise AssertionError
+
+    assert describe_excess(results(1), results(1.5), 0.5, exact) is None
