@@ -15,10 +15,16 @@ from wrapperir.text import format_program, parse_program
 from wrapperir.verify import verify
 
 L = TypeVar("L")
+Capture = Callable[[str], list[Program]]
+"""Returns the programs of a case by its name."""
 
 # They carry no types.
 while_loop: Any = _while_loop
 check: Any = torch._check
+
+
+class CaptureFailedError(Exception):
+    """A case was not captured; the message has the error."""
 
 
 def capture_all(

@@ -130,11 +130,11 @@ def captured(name: str) -> list[str]:
     import torch
     from torch._inductor import config
 
-    from tests.frontend_inductor.gpu_cases import CASES
+    from tests.frontend_inductor import gpu_cases, user_stream_cases
     from wrapperir.frontend.inductor import capture
     from wrapperir.text import format_program
 
-    case = CASES[name]
+    case = {**gpu_cases.CASES, **user_stream_cases.CASES}[name]
     torch._dynamo.reset()
     with made_up_gpu(), config.patch(case.known_settings()):
         inputs = case.example()

@@ -1,11 +1,6 @@
 """Kernels that Inductor writes only for GPUs are captured, and compile to machine code."""
 
-import functools
 import json
-import platform
-import subprocess
-import sys
-from collections.abc import Callable, Generator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +11,7 @@ from torch._inductor import config
 from torch.utils import _pytree as pytree
 
 from tests.frontend_inductor import gpu_cases
-from tests.frontend_inductor.captured import lines_of
+from tests.frontend_inductor.captured import Capture, lines_of
 from tests.frontend_inductor.gpu_cases import CASES
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.frontend.inductor import wrapper
@@ -39,44 +34,6 @@ from wrapperir_fx.emitter import FxEmitter
 from wrapperir_python.emitter import PythonEmitter
 
 CLOSE: dict[str, Any] = {"rtol": 2e-2, "atol": 5e-2}
-HERE = Path(__file__).parent
-Capture = Callable[[str], list[Program]]
-
-
-@pytest.fixture(scope="module")
-def captured(tmp_path_factory: pytest.TempPathFactory) -> Generator[Capture]:
-    """Return what captures a case, in a process with a GPU that is made up."""
-    if torch.cuda.is_available():
-        pytest.skip("a real GPU is there")
-    if platform.system() != "Linux":
-        pytest.skip("the libraries of PyTorch are named as on Linux")
-    library = tmp_path_factory.mktemp("gpu") / "gpu.so"
-    torch_folder = Path(torch.__file__).parent
-    command = ["g++", "-std=c++20", "-shared", "-fPIC", f"-I{torch_folder / 'include'}"]
-    source = HERE / "made_up_gpu.cpp"
-    libraries = [f"-L{torch_folder / 'lib'}", "-lc10", "-ltorch_cpu"]
-    subprocess.run([*command, str(source), "-o", str(library), *libraries], check=True)
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.frontend_inductor.made_up_gpu", str(library)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=HERE.parents[1],
-    ) as process:
-
-        @functools.cache
-        def capture(name: str) -> list[Program]:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdin.write(f"{name}\n")
-            process.stdin.flush()
-            answer = json.loads(process.stdout.readline())
-            assert "error" not in answer, answer["error"]
-            return [parse_program(text) for text in answer["programs"]]
-
-        yield capture
-        assert process.stdin is not None
-        process.stdin.close()
 
 
 def kernels_of(program: Program) -> list[KernelDefinitionLine]:

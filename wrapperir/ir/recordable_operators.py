@@ -71,6 +71,9 @@ _index_put_impl_ _unsafe_index _unsafe_index_put index index_put index_put_
 """
 """Operators whose indices may be masks: the host then reads how many elements are set."""
 
+_OF_STREAMS = frozenset(["streams", "wrapperir_streams"])
+"""Namespaces of operators on streams and events that the program does not own."""
+
 _HOST_READERS = frozenset(_READ_BY_HOST.split())
 _MASKABLE = frozenset(_MASKED.split())
 
@@ -83,9 +86,12 @@ def recording_obstacle(
     ``types`` has the types of the values that the call is given, as far as they are known.
     The text completes a sentence about the operator: "draws random numbers".
     """
+    namespace, _, rest = line.operator.partition(".")
+    if namespace in _OF_STREAMS:
+        return "waits for streams or events of the caller, or has these wait"
     if may_keep(line.operator):
         return None
-    name, _, overload = line.operator.partition(".")[2].partition(".")
+    name, _, overload = rest.partition(".")
     if isinstance(line.type, ScalarType):
         return "returns a number, which the host reads"
     if name in RANDOM_OPERATORS and not _is_without_dropout(line, name, overload):

@@ -13,6 +13,7 @@ from wrapperir import ir as wir
 from wrapperir.frontend import Lowered
 from wrapperir.frontend.aten.storage_offsets import input_places
 from wrapperir.frontend.inductor.lines import lower_lines
+from wrapperir.frontend.inductor.missing_waits import add_missing_waits
 from wrapperir.frontend.inductor.multi_kernels import united_parameters
 from wrapperir.frontend.inductor.passed_objects import (
     give_objects,
@@ -22,6 +23,11 @@ from wrapperir.frontend.inductor.passed_objects import (
 from wrapperir.frontend.inductor.scope import BlockScope
 from wrapperir.frontend.inductor.storage_offsets import input_offsets, place_symbols
 from wrapperir.frontend.inductor.symbol_lines import define_symbol
+from wrapperir.frontend.inductor.user_streams import (
+    begin_streams,
+    end_streams,
+    find_streams,
+)
 from wrapperir.frontend.inductor.values import (
     layout_type,
     lower_operand,
@@ -62,6 +68,8 @@ def build_program(wrapper: "CaptureWrapper") -> Lowered:
     for name in graph.torchbind_constants:
         scope.borrow(name, wir.OpaqueType("object"))
     symbols = input_symbols(scope, graph.graph_inputs) + place_symbols(scope, places)
+    session.streams = find_streams(wrapper.lines, graph)
+    begin_streams(scope)
     lower_lines(scope, wrapper.lines)
     passed = session.passed
     outputs = lower_outputs(scope, take_results(graph, wrapper.get_graph_outputs(), passed))
@@ -69,6 +77,7 @@ def build_program(wrapper: "CaptureWrapper") -> Lowered:
         for output in outputs:
             if isinstance(output, wir.BufferRef):
                 scope.append(wir.AssertNotNanLine(buffer=output.name))
+    end_streams(scope, outputs)
     free_rest(scope, outputs)
     give_objects(graph, types, scope.lines, passed)
     mutated = scope.mutated | session.mutated | set(graph.mutated_inputs)
@@ -90,6 +99,8 @@ def build_program(wrapper: "CaptureWrapper") -> Lowered:
         lines=tuple(scope.lines),
         outputs=outputs,
     )
+    if session.streams is not None:
+        program = add_missing_waits(program, lambda: session.temporary("event"))
     if config.nan_asserts:
         program = check_nans(program)
     return Lowered(program, session.constants)

@@ -246,13 +246,16 @@ def compile_inner(
     from wrapperir.frontend.inductor.failures import reporting_failures
     from wrapperir.frontend.inductor.passed_objects import has_objects
     from wrapperir.frontend.inductor.session import Session
+    from wrapperir.frontend.inductor.user_streams import uses_streams
 
     # A backward graph may come here when the forward has long returned, so each graph
     # enters the scope by itself.
     backward = bool(kwargs.get("is_backward"))
     shorten_attention(args[0].graph)
-    if has_objects(*args[:2]):
-        cache_key = None  # what is kept for later processes has no objects
+    if has_objects(*args[:2]) or uses_streams(args[0]):
+        # What is kept for later processes has no objects, and streams are objects of
+        # Dynamo's in this one.
+        cache_key = None
     asserts = config.alignment_asserts
     session = Session(
         lambda lowered, show: compile(lowered, backward, show),

@@ -140,6 +140,7 @@ def _lower_call(
         names = list(buffers_in(tuple(value for p, value in given if p.is_shared)))
         # Where the schema says nothing, Inductor may.
         names = names or [scope.name(name) for name in node.get_inputs_that_alias_output()]
+    device = _device_of(scope, node, [*arguments, *named.values()])
     line = wir.ExternKernelLine(
         result=result,
         type=type,
@@ -148,8 +149,8 @@ def _lower_call(
         keywords=tuple(named.items()),
         writes=tuple(dict.fromkeys(buffers_in(writes))),
         aliases=tuple(dict.fromkeys(names)),
-        device=lower_device(node.get_device()),
-        stream=scope.stream,
+        device=device,
+        stream=scope.stream_on(device),
         provenance=scope.at,
     )
     scope.append(line)
@@ -158,6 +159,22 @@ def _lower_call(
     if result is not None and type is not None:
         scope.define(result, type)
         scope.written.add(result)
+
+
+def _device_of(
+    scope: BlockScope, node: Any, arguments: Sequence[wir.Argument]
+) -> wir.Device:
+    """Return the device that does a node's work.
+
+    A copy to the CPU on a side stream is work of that stream.
+    """
+    device = lower_device(node.get_device())
+    if device.kind == "cpu" and scope.stream:
+        for name in buffers_in(tuple(arguments)):
+            type = scope.types[name]
+            if isinstance(type, wir.TensorType) and type.device.kind != "cpu":
+                return type.device
+    return device
 
 
 def _operator(node: Any) -> str:

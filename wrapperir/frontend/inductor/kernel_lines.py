@@ -169,12 +169,13 @@ def append_call(
         scope.write(buffer)
     computed = [scope.graph.name_to_buffer.get(name) for name in written]
     origins = [origin for buffer in computed if buffer for origin in buffer.origins]
+    device = lower_device(line.device)
     scope.append(
         wir.KernelCallLine(
             kernel=name,
             arguments=tuple(arguments),
-            device=lower_device(line.device),
-            stream=scope.stream,
+            device=device,
+            stream=scope.stream_on(device),
             provenance=origins_provenance(dict.fromkeys(origins), scope.session.facts),
         )
     )

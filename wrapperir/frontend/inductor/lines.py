@@ -14,9 +14,16 @@ from wrapperir.frontend.inductor import (
     memory_lines,
     multi_kernels,
     symbol_lines,
+    user_streams,
 )
 from wrapperir.frontend.inductor.scope import BlockScope
-from wrapperir.frontend.inductor.versions import EXTERN_MULTI_OUT_LINE
+from wrapperir.frontend.inductor.versions import (
+    ENTER_STREAM,
+    ENTER_STREAMS,
+    EXIT_STREAM,
+    EXIT_STREAMS,
+    EXTERN_MULTI_OUT_LINE,
+)
 
 
 @dataclasses.dataclass
@@ -43,7 +50,14 @@ def _lower_kernel_call(scope: BlockScope, line: inductor.KernelCallLine) -> None
         multi_kernels.lower_multi_call(scope, line, multi)
 
 
-_LOWER: dict[type | None, Callable[[BlockScope, Any], None]] = {
+def _lower_extern_alloc(scope: BlockScope, line: inductor.ExternKernelAllocLine) -> None:
+    if user_streams.is_synchronization(line.node):
+        user_streams.lower_synchronization(scope, line.node)
+    else:
+        extern_lines.lower_extern_alloc(scope, line)
+
+
+_LOWER: dict[object, Callable[[BlockScope, Any], None]] = {
     inductor.AllocateLine: memory_lines.lower_allocate,
     inductor.FreeLine: memory_lines.lower_free,
     inductor.FreeIfNotReusedLine: memory_lines.lower_free_if_not_reused,
@@ -52,7 +66,7 @@ _LOWER: dict[type | None, Callable[[BlockScope, Any], None]] = {
     inductor.NullLine: _lower_nothing,
     inductor.CommentLine: _lower_nothing,
     inductor.KernelCallLine: _lower_kernel_call,
-    inductor.ExternKernelAllocLine: extern_lines.lower_extern_alloc,
+    inductor.ExternKernelAllocLine: _lower_extern_alloc,
     inductor.ExternKernelOutLine: extern_lines.lower_extern_out,
     EXTERN_MULTI_OUT_LINE: extern_lines.lower_extern_multi_out,
     inductor.MultiOutputLine: extern_lines.lower_multi_output,
@@ -63,16 +77,13 @@ _LOWER: dict[type | None, Callable[[BlockScope, Any], None]] = {
     inductor.UnbackedSymbolDefsLine: symbol_lines.lower_unbacked_definitions,
     inductor.EnterDeviceContextManagerLine: _lower_nothing,
     inductor.ExitDeviceContextManagerLine: _lower_nothing,
+    ENTER_STREAMS: _lower_nothing,
+    EXIT_STREAMS: _lower_nothing,
+    ENTER_STREAM: user_streams.lower_enter_stream,
+    EXIT_STREAM: user_streams.lower_exit_stream,
     LineContext: _lower_nothing,
     RecordLine: _lower_record,
 }
-
-
-def _hint(kind: type) -> str | None:
-    """Return what to do about a line without a form; ``None`` where nothing is known."""
-    if "Stream" in kind.__name__:
-        return "switch streams outside of the compiled function"
-    return None
 
 
 def lower_lines(scope: BlockScope, lines: list[Any]) -> None:
@@ -96,6 +107,6 @@ def lower_lines(scope: BlockScope, lines: list[Any]) -> None:
         lower = _LOWER.get(kind)
         if lower is None:
             message = f"Inductor's {kind.__name__} has no form in a program"
-            raise Code.INDUCTOR_LINE.error(message, hint=_hint(kind))
+            raise Code.INDUCTOR_LINE.error(message)
         lower(scope, line)
         scope.finish_line()

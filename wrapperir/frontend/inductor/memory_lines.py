@@ -9,6 +9,7 @@ from torch._inductor.codegen.common import WorkspaceArg, WorkspaceZeroMode
 
 from wrapperir import ir as wir
 from wrapperir.frontend.inductor.scope import BlockScope
+from wrapperir.frontend.inductor.user_streams import order_after_main
 from wrapperir.frontend.inductor.values import (
     buffer_type,
     lower_shape,
@@ -39,6 +40,7 @@ def lower_allocate(scope: BlockScope, line: inductor.AllocateLine) -> None:
         _allocate(scope, name, buffer_type(node), ZERO_MODES[node.zero_mode])
         if node.zero_mode is not WorkspaceZeroMode.UNINITIALIZED:
             scope.written.add(name)
+            order_after_main(scope)
         if node.zero_mode is WorkspaceZeroMode.ZERO_PER_GRAPH:
             del scope.live[name]
         return
@@ -97,6 +99,7 @@ def lower_reuse(scope: BlockScope, line: inductor.ReuseLine) -> None:
                 arguments=(wir.BufferRef(result),),
                 writes=(result,),
                 device=type.device,
+                stream=scope.stream_on(type.device),
             )
         )
         scope.write(result)

@@ -47,6 +47,10 @@ class BlockScope:
         self._begun: set[str] = set()
         self._initialized: set[str] = set()
 
+    def stream_on(self, device: wir.Device) -> int:
+        """Return the number of the current stream, if it is one of a device."""
+        return 0 if device.kind == "cpu" else self.stream
+
     def enter(self, node: Any) -> None:
         """Set the provenance of the following lines to that of an Inductor node."""
         self.at = origins_provenance(node.origins, self.session.facts)

@@ -17,6 +17,7 @@ from wrapperir.frontend.inductor import build
 from wrapperir.frontend.inductor.multi_kernels import MultiKernels
 from wrapperir.frontend.inductor.passed_objects import PassedObjects
 from wrapperir.frontend.inductor.program_cache import keep_program
+from wrapperir.frontend.inductor.user_streams import UserStreams
 from wrapperir.frontend.output_code import ShownCode, show_output_code
 from wrapperir.frontend.provenance import NodeProvenance
 from wrapperir.ir import Access, DefinitionLine, Program
@@ -96,6 +97,8 @@ class Session:
     multi_kernels: MultiKernels = field(factory=MultiKernels)
     """The multi-kernels of the graph and its subgraphs."""
     facts: NodeProvenance = field(factory=NodeProvenance)
+    streams: UserStreams | None = None
+    """The streams that the user enters or names in the outermost graph."""
     passed: PassedObjects = field(factory=PassedObjects)
     """The objects that are not in the program."""
     code: "OutputCode | None" = None

@@ -2,7 +2,7 @@
 
 It is tested with 2.13.  2.11 writes checks of sizes as text, and those of inputs before
 all other lines.  It has no call that writes several outputs, no results that are objects,
-and no storage offsets of inputs.
+and no storage offsets of inputs, and it works on the caller's stream only.
 """
 
 import inspect
@@ -16,6 +16,21 @@ from torch._inductor.graph import GraphLowering
 
 EXTERN_MULTI_OUT_LINE: type[Any] | None = getattr(wrapper, "ExternKernelMultiOutLine", None)
 """The line of a call that writes to several buffers, where there is one."""
+
+ENTER_STREAMS: type[Any] | tuple[()] = getattr(
+    wrapper, "EnterDeviceContextManagerWithStreamInfoLine", ()
+)
+"""The line that looks the user's streams up; ``()`` in 2.11, which works on one stream."""
+
+EXIT_STREAMS, ENTER_STREAM, EXIT_STREAM = (
+    getattr(wrapper, name, None)
+    for name in (
+        "ExitDeviceContextManagerWithStreamInfoLine",
+        "EnterCudaStreamContextLine",
+        "ExitCudaStreamContextLine",
+    )
+)
+"""The other lines of streams, where there are any."""
 
 DEFERS_INPUT_CHECKS = hasattr(
     wrapper.PythonWrapperCodegen, "codegen_deferred_input_asserts"
