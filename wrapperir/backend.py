@@ -207,7 +207,7 @@ def cache_key(options: BackendOptions) -> str | None:
         "passes": options.passes,
         "graphs": options.graphs,
         "check_memory": options.check_memory,
-        "tile_products": torch.cuda.is_available() and _can_tile_products(emitter),
+        "tiles": torch.cuda.is_available() and _can_tile(emitter),
     }
     renderers: list[object] = []
     if options.frontend == "lowering":
@@ -360,8 +360,8 @@ def passes_to_run(
 
     ``multiply_convolutions`` is the first, unless PyTorch is asked for deterministic
     algorithms: it then refuses products where it takes convolutions.  The memory passes
-    follow, with ``split_products``, and ``tile_products`` where the emitter and the GPU can
-    run its kernel.  With
+    follow, with ``split_products``, and with ``tile_attention`` and ``tile_products`` where
+    the emitter and the GPU can run their kernels.  With
     ``graphs`` they capture graphs, if they do not do so already.  An emitter without graph
     regions is given none, and a warning is logged.
     """
@@ -377,7 +377,7 @@ def passes_to_run(
         names = memory_passes(emitter.support.lines, graphs=graphs)
         can_multiply = emitter.support.lines >= {AllocateLine, ReinterpretLine}
         own = ["split_products"] if can_multiply else []
-        own += ["tile_products"] if _can_tile_products(emitter) else []
+        own += ["tile_attention", "tile_products"] if _can_tile(emitter) else []
         # Products of other frontends have results that are not allocated before.
         at = 1 + names.index("use_out_variants") if "use_out_variants" in names else 0
         names = (*names[:at], *own, *names[at:])
@@ -387,7 +387,7 @@ def passes_to_run(
     return ("capture_graphs", *named) if graphs and "capture_graphs" not in named else named
 
 
-def _can_tile_products(emitter: Emitter) -> bool:
+def _can_tile(emitter: Emitter) -> bool:
     from wrapperir.ir import Language
     from wrapperir.kernels import present_targets
 

@@ -35,6 +35,7 @@ from wrapperir.passes.reuse_buffers import reuse_buffers
 from wrapperir.passes.simplify_expressions import simplify_expressions
 from wrapperir.passes.split_configs import split_configs, split_configs_but
 from wrapperir.passes.split_products import split_products
+from wrapperir.passes.tile_attention import tile_attention
 from wrapperir.passes.tile_products import tile_products
 from wrapperir.passes.update_in_place import update_in_place
 from wrapperir.passes.use_out_variants import use_out_variants
@@ -63,6 +64,7 @@ __all__ = [
     "split_configs",
     "split_configs_but",
     "split_products",
+    "tile_attention",
     "tile_products",
     "update_in_place",
     "use_out_variants",
@@ -85,6 +87,7 @@ PASSES: Mapping[str, Pass] = MappingProxyType(
         "simplify_expressions": simplify_expressions,
         "split_configs": split_configs,
         "split_products": split_products,
+        "tile_attention": tile_attention,
         "tile_products": tile_products,
         "update_in_place": update_in_place,
         "use_out_variants": use_out_variants,

@@ -1,12 +1,14 @@
 """Have a Triton kernel compute matrix products that libraries compute slowly."""
 
 from collections.abc import Iterable, Mapping
+from typing import TypeAlias
 
-from attrs import define, evolve, field, frozen
+from attrs import frozen
 
 from wrapperir import ir as wir
 from wrapperir.analysis import rewrite_bodies
 from wrapperir.ir.line_effects import value_types
+from wrapperir.passes.added_kernels import AddedKernels, names_of
 from wrapperir.passes.matrix_products import (
     HalfProduct,
     find_product,
@@ -143,31 +145,17 @@ ROWS: constexpr, COLUMNS: constexpr, DEPTH: constexpr) {
     multiples of :data:`~.matrix_products.ALIGNED` elements.  Sums are of f32, in another
     order than the library's.  Linear in the program.
     """
-    made = _Kernels(wir.FreshNames(line.name for line in program.definitions))
     types = value_types(program)
-    changed = rewrite_bodies(program, lambda body: _tiled(body.lines, types, made))
-    added = (*program.definitions, *made.definitions.values())
-    return evolve(changed, definitions=added) if made.definitions else program
+    kernels = AddedKernels(_definition, "product", names_of(program))
+    changed = rewrite_bodies(program, lambda body: _tiled(body.lines, types, kernels))
+    return kernels.added_to(changed) if kernels.definitions else program
 
 
-@define
-class _Kernels:
-    """The kernels that a program gets."""
-
-    names: wir.FreshNames
-    definitions: dict[tuple[wir.DType, _Tile], wir.KernelDefinitionLine] = field(
-        factory=dict[tuple[wir.DType, _Tile], wir.KernelDefinitionLine]
-    )
-
-    def name(self, dtype: wir.DType, tile: _Tile) -> str:
-        """Return the name of the kernel of a tile."""
-        key = dtype, tile
-        if key not in self.definitions:
-            self.definitions[key] = _definition(self.names.new(None, "product"), *key)
-        return self.definitions[key].name
+_Tiles: TypeAlias = AddedKernels[tuple[wir.DType, _Tile]]
 
 
-def _definition(name: str, dtype: wir.DType, tile: _Tile) -> wir.KernelDefinitionLine:
+def _definition(name: str, key: tuple[wir.DType, _Tile]) -> wir.KernelDefinitionLine:
+    dtype, tile = key
     rows, columns = (
         wir.ceildiv(wir.Symbol(extent), wir.Symbol(block))
         for extent, block in (("rows", "ROWS"), ("columns", "COLUMNS"))
@@ -190,7 +178,9 @@ def _definition(name: str, dtype: wir.DType, tile: _Tile) -> wir.KernelDefinitio
 
 
 def _tiled(
-    lines: Iterable[wir.BodyLine], types: Mapping[str, wir.ValueType], kernels: _Kernels
+    lines: Iterable[wir.BodyLine],
+    types: Mapping[str, wir.ValueType],
+    kernels: _Tiles,
 ) -> Iterable[wir.BodyLine]:
     for line in lines:
         product = find_product(line, types)
@@ -198,7 +188,7 @@ def _tiled(
         yield line if call is None else call
 
 
-def _call(product: HalfProduct, kernels: _Kernels) -> wir.KernelCallLine | None:
+def _call(product: HalfProduct, kernels: _Tiles) -> wir.KernelCallLine | None:
     """Return the launch that computes a product, if it is one for the kernel."""
     x, w, out = product.x, product.w, product.out
     rows, depth, columns = x.size[0], x.size[1], w.size[1]
@@ -218,7 +208,7 @@ def _call(product: HalfProduct, kernels: _Kernels) -> wir.KernelCallLine | None:
         return None
     numbers = rows, columns, depth, x.stride[0], w.stride[1], out.stride[0]
     return wir.KernelCallLine(
-        kernel=kernels.name(x.dtype, _tile_of(rows)),
+        kernel=kernels.name((x.dtype, _tile_of(rows))),
         arguments=(*product.refs, *numbers),
         device=product.line.device,
         stream=product.line.stream,
