@@ -34,10 +34,6 @@ def _wave() -> Inputs:
     return {"input_values": torch.randn(2, 800)}
 
 
-def _series() -> Inputs:
-    return {"past_values": torch.randn(2, 32, 3), "future_values": torch.randn(2, 8, 3)}
-
-
 def _text_and_image() -> Inputs:
     ids = torch.randint(3, VOCABULARY - 1, (2, 12))
     ids[:, -1] = VOCABULARY - 1  # the end of the text, which CLIP looks for
@@ -114,7 +110,7 @@ def _convnext() -> torch.nn.Module:
 
 
 def _mobilenet() -> torch.nn.Module:
-    config = t.MobileNetV2Config(image_size=32, depth_multiplier=0.25)
+    config = t.MobileNetV2Config(image_size=32, depth_multiplier=0.25, output_stride=8)
     return t.MobileNetV2ForImageClassification(without_dropout(config))
 
 
@@ -247,22 +243,6 @@ def _deepseek() -> torch.nn.Module:
     return t.DeepseekV3ForCausalLM(without_dropout(config))
 
 
-def _patchtst() -> torch.nn.Module:
-    config = t.PatchTSTConfig(
-        num_input_channels=3,
-        context_length=32,
-        prediction_length=8,
-        patch_length=8,
-        patch_stride=8,
-        d_model=32,
-        num_attention_heads=4,
-        num_hidden_layers=2,
-        ffn_dim=64,
-        loss="mse",
-    )
-    return t.PatchTSTForPrediction(without_dropout(config))
-
-
 def _fnet() -> torch.nn.Module:
     config = t.FNetConfig(
         vocab_size=VOCABULARY,
@@ -296,7 +276,6 @@ WIDE = (
     Architecture("swin2sr", "super-resolution", _swin2sr, _small_image),
     Architecture("clip", "text and images", _clip, _text_and_image, trained=True),
     Architecture("wav2vec2", "speech", _wav2vec2, _wave, trained=True),
-    Architecture("patchtst", "time series", _patchtst, _series, trained=True),
 )
 WIDE_KINDS = {architecture.name: architecture.kind for architecture in WIDE}
 WIDE_ZOO = tasks_of(WIDE)
