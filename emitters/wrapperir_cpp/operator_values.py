@@ -26,14 +26,9 @@ from wrapperir_cpp.memory import define_value, tensor_handle
 from wrapperir_cpp.value_storage import Indices
 
 ENUMS: Mapping[str, frozenset[str]] = {
-    "layout": frozenset(
-        {"strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc"}
-    ),
-    "memory_format": frozenset(
-        {"contiguous_format", "preserve_format", "channels_last", "channels_last_3d"}
-    ),
+    kind: wir.TORCH_ENUM_NAMES[kind] for kind in ("layout", "memory_format")
 }
-"""The named constants of torch that a program may have, by kind."""
+"""The named constants of torch that C++ has, by kind."""
 
 
 @frozen
@@ -136,6 +131,8 @@ def _literal(
             return ListValue(
                 tuple(value_of(context, element, item, what) for item in argument)
             )
+        case wir.TorchEnum("quantized_dtype", name):
+            raise refused(f"C++ has no tensors of the quantized dtype {name[:80]}")
         case wir.TorchEnum(kind, name) if name not in ENUMS.get(kind, ()):
             raise refused(f"torch has no {kind[:80]!a} named {name[:80]!a}")
         case wir.Device(kind) if kind not in ("cpu", "cuda", "meta"):

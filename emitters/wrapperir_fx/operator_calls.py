@@ -51,6 +51,8 @@ def _torch_enum(graph: GraphContext, value: wir.TorchEnum) -> FxArgument:
         return found
     if value.kind == "memory_format" and isinstance(found, torch.memory_format):
         return found
+    if value.kind == "quantized_dtype" and isinstance(found, torch.dtype):
+        return found
     name = value.name[:80]
     graph.report(f"torch has no {value.kind[:80]!a} named {name!a}", name)
     return None

@@ -1,6 +1,5 @@
 """Arguments of operator calls, allocations and views in Python."""
 
-from collections.abc import Mapping
 from typing import LiteralString
 
 from attrs import evolve
@@ -18,15 +17,6 @@ from wrapperir.emit.python.expressions import (
 )
 from wrapperir.emit.python.module_text import ModuleText
 from wrapperir.emit.support import natural_alignment
-
-_ENUMS: Mapping[str, frozenset[str]] = {
-    "layout": frozenset(
-        {"strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc"}
-    ),
-    "memory_format": frozenset(
-        {"contiguous_format", "preserve_format", "channels_last", "channels_last_3d"}
-    ),
-}
 
 
 class ArgumentFormatter:
@@ -96,7 +86,7 @@ class ArgumentFormatter:
         return fragment("[{}]", joined(", ", parts))
 
     def _format_enum(self, value: wir.TorchEnum) -> Fragment:
-        if value.name not in _ENUMS.get(value.kind, ()):
+        if value.name not in wir.TORCH_ENUM_NAMES.get(value.kind, ()):
             raise Code.UNSUPPORTED_FEATURE.error(
                 f"torch has no {value.kind[:80]!a} named {value.name[:80]!a}"
             )

@@ -225,6 +225,7 @@ SAMPLE = Program(
                 Device("cpu"),
                 TorchEnum("layout", "strided"),
                 TorchEnum("memory_format", "channels_last"),
+                TorchEnum("quantized_dtype", "quint8"),
                 ComplexLiteral(1.0, -2.0),
                 (),
                 (1, (X, None)),

@@ -140,16 +140,6 @@ def _call(line: wir.ExternKernelLine, operator: "Operator", frame: Frame) -> obj
         raise FaultError(code, message, subject=line.operator) from error
 
 
-_ENUMS = {
-    "layout": (
-        ("strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc")
-    ),
-    "memory_format": (
-        ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
-    ),
-}
-
-
 def python_value(
     argument: wir.Argument,
     symbols: Mapping[str, wir.Number],
@@ -173,7 +163,7 @@ def python_value(
         case wir.Device():
             return torch_device(argument)
         case wir.TorchEnum(kind, name):
-            if name not in _ENUMS.get(kind, ()):
+            if name not in wir.TORCH_ENUM_NAMES.get(kind, ()):
                 raise ValueError(f"torch has no {kind} {name}")
             value: object = getattr(torch, name)
             return value

@@ -3,6 +3,7 @@
 Each public name is listed once; ``as`` marks it as public for type checkers.
 """
 
+from wrapperir.ir.arguments import TORCH_ENUM_NAMES as TORCH_ENUM_NAMES
 from wrapperir.ir.arguments import Argument as Argument
 from wrapperir.ir.arguments import BufferRef as BufferRef
 from wrapperir.ir.arguments import ComplexLiteral as ComplexLiteral

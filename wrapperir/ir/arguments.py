@@ -1,5 +1,6 @@
 """Arguments of lines: names of values, literals, and the sources of symbols."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import TypeAlias, Union
 
@@ -18,10 +19,26 @@ class BufferRef:
 
 @frozen
 class TorchEnum:
-    """A named constant of torch: ``kind`` is ``layout`` or ``memory_format``."""
+    """A named constant of torch: ``kind`` is one of :data:`TORCH_ENUM_NAMES`."""
 
     kind: str
     name: str
+
+
+TORCH_ENUM_NAMES: Mapping[str, frozenset[str]] = {
+    "layout": frozenset(
+        {"strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc"}
+    ),
+    "memory_format": frozenset(
+        {"contiguous_format", "preserve_format", "channels_last", "channels_last_3d"}
+    ),
+    "quantized_dtype": frozenset({"quint8", "qint8", "qint32"}),
+}
+"""The constants of torch that operators take, by kind.
+
+The elements of a tensor of a quantized dtype are numbers only with a scale of its own, so
+no tensor of a program has one: an operator that is given the dtype returns an object.
+"""
 
 
 @frozen

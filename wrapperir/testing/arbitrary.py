@@ -126,7 +126,7 @@ _arguments: st.SearchStrategy[wir.Argument] = st.recursive(
     | _buffers
     | st.sampled_from(wir.DType)
     | devices
-    | st.builds(wir.TorchEnum, st.sampled_from(("layout", "memory_format")), names)
+    | st.builds(wir.TorchEnum, st.sampled_from(tuple(wir.TORCH_ENUM_NAMES)), names)
     | st.builds(wir.ComplexLiteral, floats, floats),
     lambda children: st.lists(children, max_size=3).map(tuple),
     max_leaves=4,

@@ -6,6 +6,7 @@ from typing import Any
 
 from wrapperir.diagnostics import Code
 from wrapperir.ir import (
+    TORCH_ENUM_NAMES,
     Argument,
     BufferRef,
     ComplexLiteral,
@@ -22,7 +23,7 @@ from wrapperir.text.type_syntax import DTYPES, parse_bare_device
 
 _KEYWORD = re.compile(r"[ \t]*=(?!=)")
 
-TORCH_ENUMS = ("layout", "memory_format")
+TORCH_ENUMS = tuple(TORCH_ENUM_NAMES)
 """The kinds of :class:`TorchEnum` that text can spell."""
 
 
@@ -73,6 +74,9 @@ _SPECIAL: dict[str, Callable[[Cursor], Argument]] = {
     "layout": lambda cursor: TorchEnum("layout", cursor.name("a layout")),
     "memory_format": lambda cursor: TorchEnum(
         "memory_format", cursor.name("a memory format")
+    ),
+    "quantized_dtype": lambda cursor: TorchEnum(
+        "quantized_dtype", cursor.name("a quantized dtype")
     ),
 }
 

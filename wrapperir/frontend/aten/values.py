@@ -114,6 +114,12 @@ def lower_dtype(dtype: torch.dtype, code: Code = Code.UNSUPPORTED_VALUE) -> wir.
     return found
 
 
+def is_quantized(dtype: torch.dtype) -> bool:
+    """Say whether a dtype is one of quantized tensors."""
+    name = str(dtype).removeprefix("torch.")
+    return name in wir.TORCH_ENUM_NAMES["quantized_dtype"]
+
+
 @lru_cache(maxsize=64)
 def lower_device(device: torch.device | None) -> wir.Device:
     """Return the device; ``None`` is the CPU, which has no index."""
@@ -134,6 +140,8 @@ def lower_constant(value: Any, code: Code = Code.UNSUPPORTED_ARGUMENT) -> wir.Ar
         case complex():
             return wir.ComplexLiteral(value.real, value.imag)
         case torch.dtype():
+            if is_quantized(value):
+                return wir.TorchEnum("quantized_dtype", str(value).removeprefix("torch."))
             return lower_dtype(value, code)
         case torch.device():
             return lower_device(value)

@@ -10,7 +10,7 @@ from torch._inductor.codegen import wrapper as inductor
 
 from wrapperir import ir as wir
 from wrapperir.diagnostics import Code
-from wrapperir.frontend.aten.values import lower_device
+from wrapperir.frontend.aten.values import is_quantized, lower_device
 from wrapperir.frontend.inductor import versions
 from wrapperir.frontend.inductor.scope import BlockScope
 from wrapperir.frontend.inductor.symbol_lines import element_type
@@ -202,16 +202,26 @@ def _result(scope: BlockScope, node: Any) -> tuple[str | None, wir.ValueType | N
     if not isinstance(node.layout, ir.MultiOutputLayout):
         return name, layout_type(node.layout)
     outputs = node.outputs
+    type = wir.OpaqueType("object") if _is_quantized(node) else None
     if len(outputs) == 1:
         only = outputs[0]
         if isinstance(only, ir.MultiOutput) and not only.indices:
             name = scope.name(only.get_name())
             scope.merged.add(node.get_name())
             scope.names[node.get_name()] = name
-            return name, _output_type(only)
+            return name, type or _output_type(only)
         if not isinstance(only, ir.MultiOutput) and not isinstance(only, list | tuple):
-            return name, _output_type(only)
-    return name, _output_type(outputs)
+            return name, type or _output_type(only)
+    return name, type or _output_type(outputs)
+
+
+def _is_quantized(node: Any) -> bool:
+    """Say whether a node returns a quantized tensor.
+
+    PyTorch's fake tensors do not know it: theirs have the dtype of the input.
+    """
+    given = (*node.constant_args, *node.kwargs.values())
+    return any(isinstance(x, torch.dtype) and is_quantized(x) for x in given)
 
 
 def _output_type(output: Any) -> wir.ValueType:

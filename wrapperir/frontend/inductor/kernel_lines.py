@@ -157,6 +157,7 @@ def append_call(
             continue
         named = isinstance(value, str)
         buffer = scope.name(value) if named else lower_buffer(scope, described(value))
+        scope.tensor(buffer)
         arguments.append(wir.BufferRef(buffer))
         writes = False
         for kernel, parameter in zip(kernels, parameters, strict=True):

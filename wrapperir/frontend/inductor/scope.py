@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from wrapperir import ir as wir
+from wrapperir.diagnostics import Code
 from wrapperir.frontend.provenance import origins_provenance
 
 if TYPE_CHECKING:
@@ -86,10 +87,23 @@ class BlockScope:
         self.live[name] = None
 
     def tensor(self, name: str) -> wir.TensorType:
-        """Return the type of a tensor that is in scope."""
+        """Return the type of a tensor that is in scope.
+
+        Raises:
+            DiagnosticError: WIR653, it is an object, such as a quantized tensor.
+        """
         type = self.types[name]
+        if isinstance(type, wir.OpaqueType):
+            raise Code.INDUCTOR_VALUE.error(
+                f"%{name} is used as a tensor of numbers, and is quantized or an object",
+                hint="give quantized tensors to dequantize() alone, or keep them out",
+            )
         assert isinstance(type, wir.TensorType), name
         return type
+
+    def is_object(self, name: str) -> bool:
+        """Say whether a name is that of an object or of a quantized tensor."""
+        return isinstance(self.types.get(name), wir.OpaqueType)
 
     def reinterpret(self, result: str, source: str, type: wir.TensorType) -> None:
         """Append a view."""

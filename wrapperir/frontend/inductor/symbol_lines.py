@@ -164,7 +164,9 @@ def _bad_path(symbol: sympy.Symbol, path: tuple[Any, ...]) -> DiagnosticError:
 def lower_size_stride(
     scope: BlockScope, name: str, size: Sequence[Any], stride: Sequence[Any], message: str
 ) -> None:
-    """Lower a check of a tensor's size and stride."""
+    """Lower a check of a tensor's size and stride; objects have no check."""
+    if scope.is_object(scope.name(name)):
+        return
     scope.append(
         wir.AssertSizeStrideLine(
             buffer=scope.name(name),
@@ -178,6 +180,8 @@ def lower_size_stride(
 def lower_alignment(scope: BlockScope, name: str, message: str) -> None:
     """Lower a check that a tensor is aligned as kernels for GPUs expect."""
     buffer = scope.name(name)
+    if scope.is_object(buffer):
+        return
     scope.append(
         wir.AssertAlignmentLine(buffer=buffer, bytes=GPU_ALIGN_BYTES, message=message)
     )
