@@ -5,6 +5,7 @@ from typing import Any
 
 import sympy
 import torch
+from attrs import evolve
 from torch._inductor import ir
 from torch._inductor.codegen import wrapper as inductor
 
@@ -12,6 +13,7 @@ from wrapperir import ir as wir
 from wrapperir.diagnostics import Code
 from wrapperir.frontend.aten.values import is_quantized, lower_device
 from wrapperir.frontend.inductor import versions
+from wrapperir.frontend.inductor.object_methods import calls_method, method_operator
 from wrapperir.frontend.inductor.scope import BlockScope
 from wrapperir.frontend.inductor.symbol_lines import element_type
 from wrapperir.frontend.inductor.values import layout_type, lower_argument, scalar_type
@@ -47,7 +49,55 @@ def lower_extern_alloc(scope: BlockScope, line: inductor.ExternKernelAllocLine) 
         values, more = node.unflatten_args(node.inputs, node.constant_args)
         keywords = {**keywords, **more}
     result, type = _result(scope, node)
+    if calls_method(node):
+        value, method, *given = values
+        operator = method_operator(value.get_real_obj(), method)
+        kept = [_copy_kept(scope, node, argument) for argument in given]
+        _lower_call(scope, node, operator, (value, *kept), keywords, result, type)
+        return
     _lower_call(scope, node, _operator(node), values, keywords, result, type)
+
+
+def _copy_kept(scope: BlockScope, node: Any, value: Any) -> wir.Argument:
+    """Return an argument of a method; a tensor of the program's is copied.
+
+    The object may keep it, and the program's memory has other uses later.
+    """
+    if isinstance(value, list | tuple):
+        items: Sequence[Any] = value
+        return tuple([_copy_kept(scope, node, item) for item in items])
+    operand = lower_argument(scope, value)
+    if (
+        not isinstance(operand, wir.BufferRef)
+        or scope.is_object(operand.name)
+        or scope.is_view_of_borrowed(operand.name)
+    ):
+        return operand
+    scope.enter(node)
+    name, type = scope.session.temporary("kept"), scope.tensor(operand.name)
+    stride = type.stride if wir.is_dense(type) else wir.contiguous_stride(type.size)
+    copied = evolve(type, stride=stride, offset=0)
+    scope.append(
+        wir.ExternKernelLine(
+            result=name,
+            type=copied,
+            operator="aten.clone.default",
+            arguments=(operand,),
+            keywords=(("memory_format", _format_of(type)),),
+            device=type.device,
+            stream=scope.stream_on(type.device),
+            provenance=scope.at,
+        )
+    )
+    scope.define(name, copied)
+    scope.temporaries.append(name)
+    return wir.BufferRef(name)
+
+
+def _format_of(type: wir.TensorType) -> wir.TorchEnum:
+    """Return the memory format with which a copy has the strides of ``_copy_kept``."""
+    name = "preserve_format" if wir.is_dense(type) else "contiguous_format"
+    return wir.TorchEnum("memory_format", name)
 
 
 def lower_extern_multi_out(scope: BlockScope, line: Any) -> None:

@@ -130,11 +130,13 @@ def view_type(scope: BlockScope, source: str, layout: ir.Layout) -> wir.TensorTy
 
 
 def lower_argument(scope: BlockScope, value: Any) -> wir.Argument:
-    """Return the argument for a node or a constant of an operator call.
+    """Return the argument for a node, a name or a constant of an operator call.
 
     Raises:
         DiagnosticError: WIR653, the value has no form in a program.
     """
+    if isinstance(value, wir.BufferRef):
+        return value
     if isinstance(value, ir.IRNode):
         return lower_operand(scope, value)
     if isinstance(value, list | tuple):

@@ -17,6 +17,7 @@ from torch._inductor.codegen.common import WorkspaceArg, WorkspaceZeroMode
 from torch._inductor.runtime.triton_heuristics import FixedGrid
 from torch._inductor.utils import LineContext, sympy_product
 from torch._inductor.virtualized import V
+from torch.utils._pytree import tree_leaves
 
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.inductor import versions
@@ -24,6 +25,7 @@ from wrapperir.frontend.inductor.block_lines import lower_branch, lower_invoke, 
 from wrapperir.frontend.inductor.extern_lines import lower_node
 from wrapperir.frontend.inductor.lines import RecordLine
 from wrapperir.frontend.inductor.mixed_reductions import lower_last_step, parse_last_step
+from wrapperir.frontend.inductor.object_methods import calls_method
 from wrapperir.frontend.inductor.symbol_lines import (
     lower_alignment,
     lower_not_nan,
@@ -155,6 +157,9 @@ class CaptureWrapper(inductor.PythonWrapperCodegen):
     def generate_fallback_kernel(self, node: ir.FallbackKernel) -> None:
         """Record an operator call; custom text for an operator is not used."""
         self.writeline(inductor.ExternKernelAllocLine(self, node))
+        if calls_method(node):  # the object may still have what a method returns
+            outputs = (x for x in tree_leaves(node.outputs) if isinstance(x, ir.Buffer))
+            V.graph.never_reuse_buffers.update(x.get_name() for x in outputs)
         if isinstance(node.layout, ir.Layout):
             self._record_alignment(node)
 
