@@ -12,9 +12,10 @@ from torch.utils import _pytree as pytree
 from tests.frontend_inductor import gpu_cases
 from tests.frontend_inductor.captured import Capture, CaptureFailedError, lines_of
 from tests.frontend_inductor.user_stream_cases import CASES
-from wrapperir.frontend.inductor import stream_operators, versions
+from wrapperir.frontend.inductor import stream_operators, user_streams, versions
 from wrapperir.interp import interpret
 from wrapperir.ir import (
+    Device,
     ExternKernelLine,
     KernelCallLine,
     Program,
@@ -32,7 +33,11 @@ from wrapperir_python.emitter import PythonEmitter
 ENTERS_STREAMS = pytest.mark.skipif(
     not versions.ENTER_STREAMS, reason="Inductor of 2.11 works on one stream"
 )
-CAPTURED = [name for name in CASES if name != "in branch"]
+CAPTURED = [
+    pytest.param(name, marks=() if name == "recorded" else ENTERS_STREAMS)
+    for name in CASES
+    if name != "in branch"
+]
 CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-4}
 
 
@@ -149,6 +154,15 @@ def test_copies_to_the_host_are_work_of_the_stream(captured: Capture) -> None:
 def test_a_stream_in_a_nested_block_is_refused(captured: Capture) -> None:
     with pytest.raises(CaptureFailedError, match="WIR651: a stream or an event is used"):
         captured("in branch")
+
+
+def test_where_inductor_enters_no_stream_all_work_is_on_the_current_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The user's events then mark the work, although they name another stream."""
+    streams = user_streams.UserStreams(Device("cuda", 0))
+    monkeypatch.setattr(user_streams, "ENTER_STREAMS", ())
+    assert [streams.add(position) for position in (3, 4)] == [0, 0]
 
 
 class Recorder:

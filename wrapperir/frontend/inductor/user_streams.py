@@ -77,7 +77,8 @@ class UserStreams:
         known = self.numbers.get(position)
         if known is None:
             side = max(self.numbers.values(), default=0) + 1
-            known = 0 if _is_current(position) else side
+            # Without lines that enter streams, all work is on the current one.
+            known = side if ENTER_STREAMS and not _is_current(position) else 0
             self.numbers[position] = known
         return known
 
