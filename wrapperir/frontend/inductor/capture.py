@@ -314,9 +314,7 @@ def capture(
         return lambda args: ()
 
     def inner(graph: torch.fx.GraphModule, inputs: Sequence[Any], **kwargs: Any) -> Any:
-        # Inductor's passes change the graph; its constants are real tensors.
-        with unset_fake_temporarily():
-            original = copy.deepcopy(graph)
+        original = _copy_graph(graph)  # Inductor's passes change the graph
 
         def run(args: list[Any]) -> Any:
             return original(*args)
