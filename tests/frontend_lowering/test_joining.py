@@ -7,6 +7,7 @@ import torch
 from torch.nn.functional import one_hot, pad
 
 from tests.frontend_lowering.lowered import check
+from wrapperir.lowering.traffic import item_traffic
 
 aten: Any = torch.ops.aten
 Results = tuple[torch.Tensor, ...]
@@ -114,6 +115,21 @@ def _replaced(x: torch.Tensor, y: torch.Tensor) -> Results:
 def test_views_are_replaced(dynamic: bool) -> None:
     x, y = torch.randn(4, 5), torch.randn(4, 5)
     check(_replaced, x, y, dynamic=dynamic)
+
+
+def test_nothing_is_written_under_a_slice() -> None:
+    def between(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        zeros = torch.zeros(6, 5)
+        return (
+            torch.slice_scatter(zeros, x, 0, 1, 4),
+            torch.slice_scatter(torch.ones(3, 8), x, 1, 3),
+            torch.slice_scatter(torch.ones(3, 9), x, -1, 0, 5),
+        )
+
+    (stages,) = check(between, torch.randn(3, 5))
+    schedule = stages.schedule
+    found = [item_traffic(each, schedule.buffers, {}) for each in schedule.items]
+    assert sum(each.written for each in found) == 4 * (6 * 5 + 3 * 8 + 3 * 9)
 
 
 def _assigned(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

@@ -15,6 +15,7 @@ from wrapperir.ir import (
     ExternKernelLine,
     Program,
     TensorType,
+    product,
 )
 from wrapperir.ir.line_effects import value_types
 
@@ -99,6 +100,12 @@ def test_what_a_forward_saves_is_padded(emitter: str, programs: Programs) -> Non
     found = torch.autograd.grad(loss(tokens), parameters)
     torch.testing.assert_close(found, wanted, rtol=2e-2, atol=2e-3)
     forward, backward = programs
+    saved = [each.type for each in backward.inputs if isinstance(each.type, TensorType)]
+    assert [each.stride for each in saved if each.size == (60, WORDS)] == [(104, 1)]
+    # The gradient of the scores is written once, for both products of it.
+    made = [line.type for line in backward.lines if isinstance(line, AllocateLine)]
+    sizes = [each.size for each in made if isinstance(each, TensorType)]
+    assert [product(size) for size in sizes].count(64 * WORDS) == 1
     assert (4, 16, WORDS) in padded(forward) or (64, WORDS) in padded(forward)
     assert padded(backward)
     allocated = {line.result for line in forward.lines if isinstance(line, AllocateLine)}

@@ -1,5 +1,6 @@
 """Reductions and scans of Triton kernels give eager's results."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -83,6 +84,25 @@ def test_a_reduction_gives_eagers_result(op: ReduceOp, form: ReductionForm) -> N
             (got,), _ = _reduced(op, x, dtype, kept, form)
             wanted = _EAGER[op](x.reshape(*kept, -1))
             torch.testing.assert_close(got, wanted, msg=f"{dtype} {kept} {reduced}")
+
+
+@pytest.mark.parametrize("op", list(_EAGER))
+@pytest.mark.parametrize("count", [4099, 4095, 12289])
+def test_whole_blocks_of_long_loops_have_no_mask(op: ReduceOp, count: int) -> None:
+    x = torch.rand(2, count) * 5 - 2
+    if op is ReduceOp.PROD:
+        x = x.clamp(-1.0, 1.0)
+    (got,), definition = _reduced(op, x, DType.F32, (2,), ReductionForm.LOOPED)
+    torch.testing.assert_close(got, _EAGER[op](x))
+    assert definition.source.count("for roffset") == (2 if count > 4096 else 1)
+
+
+def test_threads_load_several_elements_of_padded_rows(tmp_path: Path) -> None:
+    x = torch.randn(4, 5008).bfloat16()[:, :5001]
+    (got,), definition = _reduced(ReduceOp.MAX, x, DType.BF16, (4,), ReductionForm.LOOPED)
+    torch.testing.assert_close(got, x.amax(1))
+    assembly = compiled(definition, Target("sm_90"), tmp_path).asm["ptx"]
+    assert re.search(r"ld\.global[^ ]*\.v2\.b32", assembly)
 
 
 @forms

@@ -150,7 +150,8 @@ def compiled(
 ) -> Any:
     """Return a kernel that is compiled for a GPU, which need not be here.
 
-    ``sizes`` are scalar arguments that it is compiled for.
+    Buffers begin at multiples of 16 bytes.  ``sizes`` are scalar arguments that it is
+    compiled for.
     """
     path = folder / f"{definition.name}.py"
     path.write_text(definition.source)
@@ -170,8 +171,13 @@ def compiled(
             star = "*" if isinstance(parameter, BufferParameter) else ""
             signature[parameter.name] = f"{star}{kind}"
     constants = {name: values.pop(name) for name in signature if name in values}
+    aligned = {
+        (place,): [["tt.divisibility", 16]]
+        for place, parameter in enumerate(definition.parameters)
+        if isinstance(parameter, BufferParameter)
+    }
     return triton.compile(
-        ASTSource(function, signature, constants),
+        ASTSource(function, signature, constants, aligned),
         target=GPUTarget(target.backend, target.architecture, target.lanes),
         options=values,
     )

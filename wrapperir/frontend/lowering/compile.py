@@ -26,7 +26,7 @@ from wrapperir.frontend.lowering.accumulation import accumulate_products
 from wrapperir.frontend.lowering.decompositions import table
 from wrapperir.frontend.lowering.graph_key import graph_key, guard_count
 from wrapperir.frontend.lowering.padding import (
-    pad_products,
+    pad_rows,
     padded_strides,
     report_strides,
     take_examples,
@@ -93,7 +93,7 @@ def compile_graph(
             take_examples(module, inputs)
             if settings.rounding is Rounding.FUSED:  # it rounds once where eager does twice
                 accumulate_products(module.graph)
-            pad_products(module, saves=saves)
+            pad_rows(module, saves=saves)
             traced = _TracedGraph(module, inputs, backward, settings)
             return compile_or_fall_back(
                 lambda: boxed(traced.compile(compile, begin)),

@@ -1,4 +1,4 @@
-"""Rows of matrices that are padded, so that products on GPUs read and write them aligned.
+"""Rows of matrices that are padded, so that GPUs read and write them aligned.
 
 cuBLAS has fast kernels only for rows that begin at multiples of 16 bytes, which rows of
 50,257 halves do not.  Inductor copies such operands to padded ones; here what is computed
@@ -59,20 +59,24 @@ def take_examples(module: torch.fx.GraphModule, examples: Sequence[Any]) -> None
                 _set_layout(node, example)
 
 
-def pad_products(module: torch.fx.GraphModule, *, saves: bool) -> None:
+def pad_rows(module: torch.fx.GraphModule, *, saves: bool) -> None:
     """Give results of products, and what products are computed from, padded rows.
 
-    That is noted in ``meta["val"]`` of nodes of functional ATen graphs, and of their
-    views.  What the caller sees keeps its layout: all results, but those that a forward
-    ``saves`` for its backward.
+    So has what a forward ``saves`` for its backward, which reads it faster.  Layouts are
+    noted in ``meta["val"]`` of nodes of functional ATen graphs, and of their views.  What
+    the caller sees keeps its layout.
     """
     graph = module.graph
-    visible = _seen_by_caller(graph, saves=saves)
+    results: Any = graph.output_node().args[0]
+    seen = _results_of_caller(len(results), saves=saves)
+    visible = {node for node in results[:seen] if isinstance(node, torch.fx.Node)}
     for node in graph.nodes:
         if is_product(node):
             operands = map(_computed, node.args[_MATRICES[node.target]])
             for each in (node, *operands):
                 _pad(each, visible)
+    for saved in results[seen:]:
+        _pad(_computed(saved), visible)
 
 
 def padded_strides(module: torch.fx.GraphModule) -> Sequence[Sequence[int] | None]:
@@ -119,14 +123,13 @@ def _padded_stride(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
     return tuple(reversed(stride))
 
 
-def _seen_by_caller(graph: torch.fx.Graph, *, saves: bool) -> Set[torch.fx.Node]:
-    results: Any = graph.output_node().args[0]
-    seen = len(results)
-    if saves:
-        context = TracingContext.get()
-        assert context.fw_metadata is not None
-        seen = context.fw_metadata.num_forward_returns
-    return {node for node in results[:seen] if isinstance(node, torch.fx.Node)}
+def _results_of_caller(count: int, *, saves: bool) -> int:
+    """Return how many results of a graph are the caller's; they come first."""
+    if not saves:
+        return count
+    context = TracingContext.get()
+    assert context.fw_metadata is not None
+    return int(context.fw_metadata.num_forward_returns)
 
 
 def _computed(operand: Any) -> Any:

@@ -1,6 +1,7 @@
 """Rules of operators that replace the elements of a view of a tensor."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeGuard
 
 import torch
 from torch._prims_common import is_non_overlapping_and_dense_or_false
@@ -31,10 +32,15 @@ def _slice_scatter(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     if start < 0:
         start = maximum(add(extent, start), 0)
     if may_overwrite(scope, node):
+        extents = start, update.size[dim], extent
+        result = source
+        if step == 1 and _is_constant(node.args[0]) and _all_known(extents):
+            result = scope.allocate(node.name, node.meta["val"])
+            _copy_around(scope, node, source, result, dim, extents)
         point = [*dimensions(len(source.size))]
         point[dim] = add(start, mul(point[dim], step))
-        scope.copy(update, source.viewed(update.size, point), node.name)
-        return source
+        scope.copy(update, result.viewed(update.size, point), node.name)
+        return result
     result, builder = scope.elements_of(node)
     at = sub(builder.point[dim], start)
     point = [*builder.point]
@@ -46,6 +52,37 @@ def _slice_scatter(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     if step != 1:
         masks.append(less(builder, mod(at, step), 1))
     return _chosen(scope, node, builder, result, update, point, both(builder, *masks))
+
+
+def _is_constant(node: Any) -> bool:
+    return node.target in (aten.full.default, aten.full_like.default)
+
+
+def _all_known(extents: Sequence[Expr]) -> TypeGuard[Sequence[int]]:
+    return all(isinstance(each, int) for each in extents)
+
+
+def _copy_around(
+    scope: LoopScope,
+    node: torch.fx.Node,
+    source: IndexedTensor,
+    result: IndexedTensor,
+    dim: int,
+    extents: Sequence[int],
+) -> None:
+    """Append nests that copy what is before and after a slice.
+
+    Of a constant, that is less to write than all of it before the slice is.
+    """
+    start, count, extent = extents
+    for first, end in ((0, start), (start + count, extent)):
+        if first < end:
+            size: list[Expr] = [*source.size]
+            size[dim] = end - first
+            point = [*dimensions(len(size))]
+            point[dim] = add(point[dim], first)
+            part = source.viewed(size, point)
+            scope.copy(part, result.viewed(size, point), node.name)
 
 
 def _chosen(

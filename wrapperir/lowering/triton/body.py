@@ -40,6 +40,10 @@ _REDUCTIONS: Mapping[ReduceOp, type[Reduction]] = {
     ReduceOp.ONLINE_SOFTMAX: Softmax,
 }
 _LONGEST_LOADED = 4096
+_AT_ONCE = 16
+"""Elements that a thread loads at once, at most."""
+_LEAST_SPLIT = 4096
+"""Points of a loop whose whole blocks are worth a loop of their own."""
 _INT32 = (-(1 << 31), (1 << 31) - 1)
 
 
@@ -99,7 +103,7 @@ class KernelBody:
     def _write_index(self, dim: BlockDimension, text: str, extent: str) -> None:
         self.writer.add(f"{dim.index} = {text}")
         if self.writer.is_masked(dim):
-            self.writer.add(f"{dim.mask} = {dim.index} < {extent}")
+            self.writer.add(_mask_line(dim, extent))
 
     def _write_loop(self, loop: InnerLoop, number: int, held: set[BlockDimension]) -> None:
         dim = self.writer.tile.loops[loop.axes]
@@ -123,7 +127,7 @@ class KernelBody:
             )
             offset = writer.names.fresh(f"{dim.index}offset")
             reductions: list[Reduction] = []
-            with writer.loop(f"for {offset} in range(0, {extent}, {dim.block}):"):
+            with writer.loop(*self._loop_heads(dim, offset, extent)):
                 self._write_index(dim, f"{offset} + {base.text}", extent)
                 for step in loop.body:
                     found = self._write_in_loop(step, dim, loop.axes, offset)
@@ -132,6 +136,27 @@ class KernelBody:
             for reduction in reductions:
                 self.values.update(reduction.finish())
         self.memory.end_loop()
+
+    def _loop_heads(
+        self, dim: BlockDimension, offset: str, extent: str
+    ) -> list[tuple[str, Mapping[str, str]]]:
+        """Return the head of a loop over blocks, or of two: over whole ones, and the rest.
+
+        A mask that may end anywhere keeps a thread from loading several elements at once,
+        also in blocks where it is true for all.
+        """
+
+        def head(first: str, end: str) -> str:
+            return f"for {offset} in range({first}, {end}, {dim.block}):"
+
+        count = dim.extent
+        is_long = isinstance(count, int) and count % _AT_ONCE and count >= _LEAST_SPLIT
+        if not is_long or not self.writer.is_masked(dim):
+            return [(head("0", extent), {})]
+        whole = f"{extent} // {dim.block} * {dim.block}"
+        all_true = f"{dim.mask} = tl.full({self.writer.shape((dim,))}, 1, tl.int1)"
+        tested = _mask_line(dim, extent)
+        return [(head("0", whole), {tested: all_true}), (head(whole, extent), {})]
 
     def _write_loads(self, dim: BlockDimension, number: int) -> None:
         """Write the loads of a row that is held, for all loops over it from ``number`` on.
@@ -213,6 +238,10 @@ class KernelBody:
         level = max(value.level for value in operands)
         value = BlockValue(code, step.dtype, dims, level)
         self.values[step.result] = self.writer.define(value, step.result)
+
+
+def _mask_line(dim: BlockDimension, extent: str) -> str:
+    return f"{dim.mask} = {dim.index} < {extent}"
 
 
 def index_ranges(kernel: LoopKernel) -> IndexRanges:

@@ -5,7 +5,7 @@ one is open.  A value goes to the outermost level that has all that it is comput
 that nothing is computed in a loop that does not change there.
 """
 
-from collections.abc import Collection, Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 
 from attrs import evolve, field, frozen
@@ -153,17 +153,21 @@ class Writer:
         return f"{vector}[{', '.join(entries)}]"
 
     @contextmanager
-    def loop(self, head: str) -> Generator[None]:
-        """Open a loop; at its end, its lines go to the body."""
+    def loop(self, *heads: tuple[str, Mapping[str, str]]) -> Generator[None]:
+        """Open a loop; at its end, its lines go to the body, once after each head.
+
+        With each head comes what it has in place of lines.
+        """
         self._levels.append(_Level())
         try:
             yield
         finally:
             done = self._levels.pop()
-            self.add(head)
-            self._levels[BODY].lines.extend(
-                f"    {line}" for line in done.lines or ["pass"]
-            )
+            for head, others in heads:
+                self.add(head)
+                self._levels[BODY].lines.extend(
+                    f"    {others.get(line, line)}" for line in done.lines or ["pass"]
+                )
 
 
 def joined(values: Sequence[BlockValue], sign: str, dtype: DType) -> BlockValue:
