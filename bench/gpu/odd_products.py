@@ -58,9 +58,9 @@ def recorded(program: Program, inputs: Inputs) -> Step:
 
 
 def compared(programs: Sequence[Program], inputs: Inputs) -> tuple[list[float], float]:
-    """Return the microseconds of a call of each program, and the results' difference.
+    """Return the microseconds of a call of each program, and a difference of results.
 
-    The last input is the result.
+    It is that of the first and the last program.  The last input is the result.
     """
     replays = [recorded(program, inputs) for program in programs]
     times = [
@@ -72,7 +72,7 @@ def compared(programs: Sequence[Program], inputs: Inputs) -> tuple[list[float], 
         inputs[-1].zero_()
         replay(inputs)
         results.append(inputs[-1].clone())
-    difference = largest_error(results[:1], results[1:])
+    difference = largest_error(results[:1], results[-1:])
     return [min(each) * 1e6 / CALLS for each in zip(*times, strict=True)], difference
 
 

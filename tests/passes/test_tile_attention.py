@@ -1,6 +1,6 @@
 """Attention of few positions becomes a launch of a Triton kernel."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -66,6 +66,8 @@ def is_launched(facts: Mapping[str, str]) -> bool:
         {"arguments": "%q, %k, %v, %m, compute_log_sumexp = false"},
         {"q": "2, 3, 20, 32; stride 5760, 32, 96, 1; offset 5"},
         {"y": "2, 3, 20, 32"},
+        {"m": "1, 1, 20, 24"},
+        {"m": "2, 1, 1, 24"},
     ],
 )
 def test_attention_of_few_positions_is_launched(facts: dict[str, str]) -> None:
@@ -84,7 +86,8 @@ MANY = MOST_POSITIONS + 1
         {"results": "%y, %rest"},
         {"q": "2, 3, 20, 32; stride 1920, 640, 1, 20"},
         {"m": "2, 3, 20, 24; stride 0, 0, 1, 20"},
-        {"m": "1, 1, 20, 24"},
+        {"m": "2, 3, 20, 1"},
+        {"m": "2, 2, 20, 24"},
         {
             "q": "2, 3, 20, 24",
             **dict.fromkeys("kv", "2, 3, 24, 24"),
@@ -132,19 +135,28 @@ def test_kernels_are_shared() -> None:
 
 
 def case(
-    rows: int, columns: int, width: int, masked: bool, causal: bool, dtype: str
+    rows: int,
+    columns: int,
+    width: int,
+    masked: bool,
+    causal: bool,
+    dtype: str,
+    repeats: Sequence[bool] = (True, True, False),
 ) -> tuple[wir.Program, list[torch.Tensor]]:
     """Return a program of attention on a GPU, and its inputs on the CPU.
 
-    Queries, keys and values are views of a tensor with heads after positions.
+    Queries, keys and values are views of a tensor with heads after positions.  The mask
+    ``repeats`` along these dimensions: batch, heads, queries.
     """
+    of_mask = [1 if once else n for n, once in zip((3, 2, rows), repeats, strict=True)]
+    of_mask.append(columns)
     step = 2 * width
     sizes = {
         "q": f"3, 2, {rows}, {width}; stride {rows * step}, {width}, {step}, 1",
         **dict.fromkeys(
             "kv", f"3, 2, {columns}, {width}; stride {columns * step}, {width}, {step}, 1"
         ),
-        "m": f"3, 2, {rows}, {columns}; stride 0, 0, {columns}, 1",
+        "m": ", ".join(map(str, of_mask)),
         "y": f"3, 2, {rows}, {width}; stride {rows * step}, {width}, {step}, 1",
     }
     mask = "%m" if masked else "none"
@@ -156,10 +168,10 @@ def case(
         torch.randn(3, n, 2, width).to(kind).transpose(1, 2)
         for n in (rows, columns, columns)
     )
-    seen = torch.rand(rows, columns) < 0.7
-    mask_values = torch.zeros(rows, columns).masked_fill(~seen, float("-inf")).to(kind)
+    hidden = torch.rand(of_mask) < 0.3
+    mask_values = torch.zeros(of_mask).masked_fill(hidden, float("-inf")).to(kind)
     program = parse_program(text.replace("f16", dtype))
-    return program, [q, k, v, mask_values.expand(3, 2, rows, columns)]
+    return program, [q, k, v, mask_values]
 
 
 def exact(inputs: list[torch.Tensor], masked: bool, causal: bool) -> torch.Tensor:
@@ -191,11 +203,18 @@ def on_cpu(program: wir.Program) -> wir.Program:
     st.booleans(),
     st.booleans(),
     st.sampled_from(["f16", "bf16"]),
+    st.tuples(st.booleans(), st.booleans(), st.booleans()),
 )
 def test_the_kernel_attends(
-    rows: int, columns: int, width: int, masked: bool, causal: bool, dtype: str
+    rows: int,
+    columns: int,
+    width: int,
+    masked: bool,
+    causal: bool,
+    dtype: str,
+    repeats: tuple[bool, ...],
 ) -> None:
-    program, inputs = case(rows, columns, width, masked, causal, dtype)
+    program, inputs = case(rows, columns, width, masked, causal, dtype, repeats)
     assert verify(program) == ()
     after = on_cpu(tile_attention(program))
     assert any(isinstance(line, wir.KernelCallLine) for line in after.lines)
@@ -220,7 +239,5 @@ def test_on_a_gpu(emitter: str, dtype: str) -> None:
         after = run_passes(program, ["tile_attention"])
         assert any(isinstance(line, wir.KernelCallLine) for line in after.lines)
         loaded: Any = compile_program(after, emitter=emitter)
-        *matrices, mask = inputs
-        on_gpu = [*(x.cuda() for x in matrices), mask[0, 0].cuda().expand_as(mask)]
-        (found,) = loaded(on_gpu)
+        (found,) = loaded([x.cuda() for x in inputs])
         check(found.cpu(), exact(inputs, *facts[3:]))

@@ -330,7 +330,12 @@ def _lines(
         and out.size == query.size
         and out.offset == 0
         and key.size == value.size == (batch, heads, columns, width)
-        and all(each.size == (batch, heads, rows, columns) for each in of_mask)
+        and all(
+            own in (1, whole)
+            for each in of_mask
+            for own, whole in zip(each.size, (batch, heads, rows), strict=False)
+        )
+        and all(each.size[3] == columns for each in of_mask)
         and all(each.dtype is query.dtype for each in (*tensors, out))
         and 0 < rows <= MOST_POSITIONS
         and 0 < columns <= MOST_POSITIONS
@@ -342,15 +347,19 @@ def _lines(
     all_heads = wir.mul(batch, heads)
     tile = _tile(all_heads, rows, columns)
     kernel = _Kernel(query.dtype, width, bool(of_mask), causal, *tile)
-    # Without a mask, the kernel does not read this argument.
-    seen = (refs[3], *of_mask[0].stride[:3]) if of_mask else (refs[0], 0, 0, 0)
+    steps_of_mask = [
+        0 if extent == 1 else step
+        for each in of_mask
+        for extent, step in zip(each.size[:3], each.stride[:3], strict=True)
+    ] or [0, 0, 0]
     launch = wir.KernelCallLine(
         kernel=kernels.name(kernel),
         arguments=(
-            *(*refs[:3], seen[0], wir.BufferRef(first.result)),
+            # Without a mask, the kernel does not read the fourth.
+            *(*refs[:3], (*refs, refs[0])[3], wir.BufferRef(first.result)),
             *(all_heads, heads, rows, columns, float(scale)),
             *(step for each in (query, key, value) for step in each.stride[:3]),
-            *seen[1:],
+            *steps_of_mask,
             *out.stride[:3],
         ),
         device=line.device,
