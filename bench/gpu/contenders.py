@@ -53,6 +53,19 @@ CONTENDERS = (
         title="wrapperir, reduce-overhead",
         arguments={"backend": "wrapperir", "mode": "reduce-overhead"},
     ),
+    Contender(
+        name="lowering",
+        title="own kernels, Python",
+        arguments={"backend": "wrapperir", "options": {"frontend": "lowering"}},
+    ),
+    Contender(
+        name="lowering-replay",
+        title="own kernels, reduce-overhead",
+        arguments={
+            "backend": "wrapperir",
+            "options": {"frontend": "lowering", "graphs": True},
+        },
+    ),
     Contender(name="bare", title="bare replay", captures="python"),
 )
 

@@ -1,6 +1,7 @@
 """The figures of a run by workload and contender, and the goals that they are held to."""
 
 from collections.abc import Mapping
+from statistics import geometric_mean
 
 from attrs import frozen
 
@@ -93,6 +94,12 @@ class Goal:
         base = figures.number(workload, self.base, self.figure)
         return None if ours is None or not base else ours / base
 
+    def mean(self, figures: Figures) -> float | None:
+        """Return the geometric mean of the ratios; ``None`` if there are none."""
+        ratios = [self.ratio(figures, workload) for workload in EVERYTHING]
+        found = [ratio for ratio in ratios if ratio is not None]
+        return geometric_mean(found) if found else None
+
     def met(self, figures: Figures, workload: str) -> bool | None:
         """Return whether the limit holds; ``None`` without a limit or a ratio."""
         ratio, limit = self.ratio(figures, workload), self.limits.get(workload)
@@ -105,6 +112,11 @@ def _all(limit: float, **others: float) -> dict[str, float]:
 
 def _memory(title: str, contender: str, base: str, figure: str) -> Goal:
     limits = _all(1.0)
+    return Goal(title=title, contender=contender, base=base, figure=figure, limits=limits)
+
+
+def _seconds(title: str, contender: str, figure: str, limit: float) -> Goal:
+    base, limits = "inductor", _all(limit)
     return Goal(title=title, contender=contender, base=base, figure=figure, limits=limits)
 
 
@@ -149,6 +161,16 @@ GOALS = (
         base="inductor",
         limits={"training": 0.75},
     ),
+    Goal(
+        title="own kernels, reduce-overhead / Inductor's",
+        contender="lowering-replay",
+        base="inductor-replay",
+        limits=_all(1.15),
+    ),
+    _seconds("cold start, Python / Inductor", "python", "cold", 1.0),
+    _seconds("cold start, C++ / Inductor", "cpp", "cold", 1.15),
+    _seconds("cold start, own kernels / Inductor", "lowering", "cold", 0.5),
+    _seconds("warm start, Python / Inductor", "python", "warm", 0.8),
     _memory("memory allocated, Python / Inductor", "python", "inductor", "allocated"),
     _memory("memory reserved, Python / Inductor", "python", "inductor", "reserved"),
     _memory("memory allocated, C++ / Inductor", "cpp", "inductor", "allocated"),

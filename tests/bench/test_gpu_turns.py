@@ -245,9 +245,10 @@ def workloads_of(*names: str) -> list[Workload]:
 
 
 DEATHS = {
-    "in its turn": "go(); contend(*NAMES[:6])\nif 'replay' not in without:\n"
+    "in its turn": "go(); contend(*(n for n in NAMES if n != 'replay'))\n"
+    "if 'replay' not in without:\n"
     "  say(begun='replay'); os.kill(os.getpid(), 9)\n"
-    "contend('bare'); say(done=True)",
+    "say(done=True)",
     "while it compiles": "if 'replay' not in without:\n"
     "  say(begun='replay'); os.kill(os.getpid(), 9)\n"
     "go(); contend(*NAMES); say(done=True)",
