@@ -1,6 +1,7 @@
 """C++ kernels that compute several points side by side give correct results."""
 
 import math
+import platform
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -10,6 +11,7 @@ from attrs import evolve
 
 from tests.lowering.cpp_kernels import build_kernels, kernel_of, type_of
 from wrapperir.ir import DType, Expr, Symbol, TensorType, add, mul
+from wrapperir.kernels import cpp_build
 from wrapperir.lowering.cpp.lanes import LaneAnalysis, Lanes
 from wrapperir.lowering.cpp.rows import find_rows
 from wrapperir.lowering.loops import (
@@ -281,6 +283,31 @@ def test_sums_of_a_tensor_and_a_transpose(rows: int) -> None:
             out = torch.zeros(size)
             kernel.launch([x, y, out, *numbers])
             assert torch.equal(out, x + y.t())
+
+
+@pytest.mark.parametrize("processor", ["native", "x86-64-v3"])
+def test_a_transpose_is_read_by_whole_tiles(
+    processor: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A compiler splits the rows of a tile where the processor has shorter vectors."""
+    if processor != "native" and platform.machine() != "x86_64":
+        pytest.skip("another kind of processor")
+    monkeypatch.setattr(cpp_build, "_processor_flags", lambda: (f"-march={processor}",))
+    size = (2, 32, 64)
+    axes = tuple(Axis(f"i{n}", extent) for n, extent in enumerate(size))
+    i0, i1, i2 = map(Symbol, ("i0", "i1", "i2"))
+    body = (
+        Load(result="v0", dtype=DType.F32, buffer="x", index=(i0, i1, i2)),
+        Load(result="v1", dtype=DType.F32, buffer="y", index=(i0, i2, i1)),
+        Apply(result="v2", dtype=DType.F32, op=ScalarOp.ADD, operands=("v0", "v1")),
+        Store(buffer="out", index=(i0, i1, i2), value="v2"),
+    )
+    nest = Nest(name=f"add_{len(processor)}", axes=axes, body=body)
+    x, y, out = torch.randn(size), torch.randn(2, 64, 32), torch.zeros(size)
+    types = {"x": type_of(x), "y": type_of(y), "out": type_of(out)}
+    (kernel,) = build_kernels([kernel_of(nest, types)])
+    kernel.launch([x, y, out])
+    assert torch.equal(out, x + y.transpose(1, 2))
 
 
 def test_lanes_that_add_to_one_element_do_so_one_after_the_other() -> None:

@@ -14,12 +14,11 @@ template <i64 N> struct count { constexpr operator i64() const { return N; } };
 // Four rounds of interleaving the rows of the upper half with those of the lower half.
 template <class T> inline void transpose(T (*to)[64], const stored<T>* from, i64 stride) {
   typedef u32 row __attribute__((vector_size(64)));
-  typedef u32 loose __attribute__((vector_size(64), aligned(1), may_alias));
   constexpr row low = {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23};
   constexpr row high = {8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
   row a[16], b[16];
 #pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) a[i] = *(const loose*)(from + i * stride);
+  for (int i = 0; i < 16; ++i) __builtin_memcpy(&a[i], from + i * stride, sizeof(row));
 #pragma GCC unroll 4
   for (int round = 0; round < 4; ++round) {
 #pragma GCC unroll 8
@@ -31,7 +30,7 @@ template <class T> inline void transpose(T (*to)[64], const stored<T>* from, i64
     for (int i = 0; i < 16; ++i) a[i] = b[i];
   }
 #pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) *(loose*)to[i] = a[i];
+  for (int i = 0; i < 16; ++i) __builtin_memcpy(to[i], &a[i], sizeof(row));
 }
 
 //: load_transposed
