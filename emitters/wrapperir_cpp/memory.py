@@ -60,6 +60,9 @@ def tensor_address(context: Context, name: str) -> Fragment:
         return fragment(
             "data_of({}, {})", tensor_handle(context, name), context.line_number()
         )
+    type = context.facts.types[name]
+    if isinstance(type, wir.TensorType) and type.layout == wir.ONEDNN_LAYOUT:
+        context.report(f"only oneDNN's operators can use %{name[:80]}", name)
     view = context.values[name]
     return _address_of_byte(context, view.storage, view.first)
 

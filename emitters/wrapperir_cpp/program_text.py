@@ -7,7 +7,15 @@ from wrapperir.emit import Fragment, SourceWriter, fragment, joined
 from wrapperir.emit.arena import ALIGNMENT, Region
 from wrapperir.emit.constants import place_constants
 from wrapperir.emit.number_kinds import kind_of
-from wrapperir.ir import CPU, Expr, Program, ScalarType, TensorType, ValueType
+from wrapperir.ir import (
+    CPU,
+    ONEDNN_LAYOUT,
+    Expr,
+    Program,
+    ScalarType,
+    TensorType,
+    ValueType,
+)
 from wrapperir.text import format_with_positions
 from wrapperir_cpp.context import Context, format_declaration
 from wrapperir_cpp.literals import format_bool, format_dtype, format_int, format_string
@@ -208,6 +216,10 @@ def _format_kind(type: ValueType) -> Fragment:
     return fragment("WRAPPERIR_{}", Fragment(name.upper()))
 
 
+_ONEDNN_NUMBER = 3
+"""PyTorch's number of the layout of tensors that oneDNN laid out."""
+
+
 def _format_tensor(context: Context, type: ValueType) -> Fragment:
     """Return the type of a tensor that the caller gives; symbols are any number."""
     if not isinstance(type, TensorType):
@@ -219,6 +231,7 @@ def _format_tensor(context: Context, type: ValueType) -> Fragment:
         *(_format_known(context, type.size), _format_known(context, type.stride)),
         format_int(type.alignment or 0),
         format_int(offset if isinstance(offset, int) else _ANY),
+        format_int(_ONEDNN_NUMBER if type.layout == ONEDNN_LAYOUT else 0),
     ]
     return fragment("{{{}}}", joined(", ", parts))
 

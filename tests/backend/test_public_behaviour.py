@@ -243,22 +243,9 @@ def _compiled_ahead_of_time(compile: Compile) -> None:
             close(TORCH.compiler.load_compiled_function(file)(x), function(x))
 
 
-PACKED = pytest.mark.xfail(
-    strict=True,
-    raises=torch._dynamo.exc.BackendCompilerFailed,
-    reason="WIR710: C++ takes no constants in oneDNN's own layout",
-)
-
-
 @pytest.mark.parametrize(
     ("name", "emitter"),
-    [
-        pytest.param(
-            name, emitter, marks=PACKED if (name, emitter) == ("freezing", "cpp") else ()
-        )
-        for name in CASES
-        for emitter in EMITTERS
-    ],
+    [(name, emitter) for name in CASES for emitter in EMITTERS],
 )
 def test_it_works(name: str, emitter: str) -> None:
     options = {"emitter": emitter}

@@ -162,12 +162,20 @@ def write_with_constants(
     The constants have passed :func:`check_constants`.
 
     Raises:
-        DiagnosticError: as :func:`write_artifact`.
+        DiagnosticError: as :func:`write_artifact`; WIR705, a constant has a layout of a
+            library's own, so that it has no bytes to write.
         OSError: the files cannot be written.
     """
     if not program.constants:
         write_artifact(artifact, directory)
         return
+    for constant in program.constants:
+        if constant.type.layout is not None:
+            raise Code.UNSUPPORTED_FEATURE.error(
+                f"constant {constant.key!a} has the layout {constant.type.layout.name},"
+                " which no file can have",
+                hint="compile the model without freezing its parameters",
+            )
     stored = _stored(program, constants)
     listed = [{**asdict(item), "dtype": item.dtype.value} for item in stored]
     listing = {"wrapperir_constants": _VERSION, "constants": listed}

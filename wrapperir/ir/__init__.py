@@ -93,6 +93,7 @@ from wrapperir.ir.selection import settled_choice as settled_choice
 from wrapperir.ir.selection import settled_where as settled_where
 from wrapperir.ir.types import CPU as CPU
 from wrapperir.ir.types import DEFAULT_SPACE as DEFAULT_SPACE
+from wrapperir.ir.types import ONEDNN_LAYOUT as ONEDNN_LAYOUT
 from wrapperir.ir.types import POOL_ALIGNMENT as POOL_ALIGNMENT
 from wrapperir.ir.types import Device as Device
 from wrapperir.ir.types import DType as DType

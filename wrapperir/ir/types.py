@@ -134,6 +134,9 @@ class VendorLayout:
     parameters: tuple[LayoutValue, ...] = ()
 
 
+ONEDNN_LAYOUT = VendorLayout("torch.mkldnn")
+"""The layout of a constant that oneDNN laid out: only its operators know the elements."""
+
 DEFAULT_SPACE = "global"
 
 

@@ -20,6 +20,7 @@ struct TensorFact {
   const int64_t* strides;
   int64_t alignment;  // in bytes; 0 promises nothing
   int64_t offset;
+  int32_t layout;  // PyTorch's number: 0, or one of a library's own, without strides
 };
 
 // An input; it has a `type` if `kind` is WRAPPERIR_TENSOR.

@@ -257,7 +257,8 @@ wrapperir_program::wrapperir_program(
   try {
     for (int64_t i = 0; i < of.constant_count; ++i) {
       check_tensor(constants_[i], of.constants[i].type, "%", of.constants[i].name);
-      constant_data_.push_back(data_of(constants_[i], -1));
+      const bool is_plain = !of.constants[i].type.layout;
+      constant_data_.push_back(is_plain ? data_of(constants_[i], -1) : nullptr);
     }
     regions_.resize(of.region_count);
     last_ = make_frame();

@@ -146,7 +146,10 @@ def input_type(value: Any, offset: wir.Expr) -> wir.ValueType:
 
 
 def _constant_type(tensor: torch.Tensor) -> wir.TensorType:
-    return tensor_type(tensor.dtype, tensor.size(), tensor.stride(), tensor.device)
+    layout = wir.ONEDNN_LAYOUT if tensor.is_mkldnn else None
+    return tensor_type(
+        tensor.dtype, tensor.size(), tensor.stride(), tensor.device, layout=layout
+    )
 
 
 def borrow_constants(scope: BlockScope) -> None:
