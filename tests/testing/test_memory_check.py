@@ -165,6 +165,28 @@ def test_uses_on_two_streams_are_ordered_by_events_and_the_host() -> None:
     assert faults(reads.replace("STREAM", "1") + fill("m", 0)) == [("unordered", 0, 1)]
 
 
+STACKED = """
+%y, %ys = while_loop stacked (%m) (%n) : f32[32], f32[u1, 32] {
+  condition (%p: f32[32], %i: i64[]) {
+    symbol_definition u0: int = item(%i)
+    return u0 < 3
+  }
+  body (%q: f32[32], %j: i64[]) {
+    %r = extern_kernel aten.neg.default(%q) : f32[32]
+    return %r
+  }
+}
+symbol_definition u1: int 1.. = size(%ys, 0)
+"""
+
+
+def test_a_stack_is_written_after_the_last_read_of_the_condition() -> None:
+    reads = "%a = extern_kernel aten.neg.default(%ys) stream(1) : f32[u1, 32]\n"
+    event = "%e = record_event\nwait_event %e stream(1)\n"
+    assert faults(STACKED + reads) == [("unordered", 0, 2)]
+    assert faults(STACKED + event + reads) == []
+
+
 def test_what_the_host_reads_in_a_branch_orders_that_way_only() -> None:
     branch = """
     conditional 1 > 0 () {

@@ -4,7 +4,16 @@ from collections.abc import Callable, Sequence
 
 from attrs import evolve
 
-from wrapperir.ir import RECORDINGS, DType, ExprOp, ItemOf, compare, tensor
+from wrapperir.ir import (
+    RECORDINGS,
+    DType,
+    ExprOp,
+    ItemOf,
+    SizeOf,
+    TensorType,
+    compare,
+    tensor,
+)
 from wrapperir.ir.builder import BlockBuilder, KernelOperand, NamedValue, Operand
 from wrapperir.testing.generator import BlockGenerator, Tracked, indices
 from wrapperir.testing.pool_space import PoolSpace, TrackedMemory
@@ -183,10 +192,22 @@ def while_loop(generator: BlockGenerator, grow: Grow) -> None:
         inner.free_all_but([result])
         return following, result
 
+    stacks: list[TensorType] = []
+    count = generator.world.new_symbol()
+    if generator.flip():
+        stacks = [tensor("i64", (count,)), tensor("f32", (count, *source.type.size))]
     results = generator.block.while_loop(
         [counter.value, source.value],
         condition,
         body,
         invariant=[given.value for given in invariant],
+        stacks=stacks,
     )
+    if stacks:
+        *last, counts, stack = results
+        generator.block.define_symbol(count.name, SizeOf(counts.name, 0), lower=1)
+        type = tensor("f32", source.type.size)
+        most = generator.block.extern("aten.amax.default", stack, (0,), type=type)
+        generator.block.free(counts, stack)
+        results = (*last, most)
     _add_results(generator, results)

@@ -208,8 +208,11 @@ class _BlockWalk:
                 length = made.type.size[0] if isinstance(made.type, wir.TensorType) else 0
                 if isinstance(length, wir.Symbol):
                     self.symbols.setdefault(length.name, max(sum(turns), 1))
-                stacks.append(self._written(made.type, path))
-            return [*self._loop(first, body, values, turns, path), *stacks]
+                stacks.append(self._result(made.type, (), path))
+            last = self._loop(first, body, values, turns, path, stacked=bool(stacks))
+            for stack in stacks:
+                self._fill(stack, path)
+            return [*last, *stacks]
         taken = first if not others or self.trace.choose() else others[0]
         region = self.region
         if effects.stream is not None:
@@ -223,8 +226,13 @@ class _BlockWalk:
         values: list[TracedValue],
         turns: Sequence[bool],
         path: LinePath,
+        *,
+        stacked: bool,
     ) -> list[TracedValue]:
-        """Walk a loop that carries the first values; ``turns`` say when its body runs."""
+        """Walk a loop that carries the first values; ``turns`` say when its body runs.
+
+        If it is ``stacked``, the values are read after each iteration.
+        """
         count = len(body.block.results)
         previous: list[TracedValue] | None = None
         for iterates in turns:
@@ -238,6 +246,10 @@ class _BlockWalk:
                 for value in previous or ():
                     self.trace.drop(value)
                 previous = carried
+                if stacked:
+                    node = self._node(path, wir.Stream(wir.CPU))
+                    for value in carried:
+                        self.trace.use(value, node, writes=False)
         return self._copies(values[:count], path) if previous is None else previous
 
     def _copies(self, values: Sequence[TracedValue], path: LinePath) -> list[TracedValue]:
@@ -253,9 +265,13 @@ class _BlockWalk:
         made = TracedValue(type=type)
         if isinstance(type, wir.TensorType):
             made = self._result(type, (), path)
-        self.trace.use(made, self._node(path, wir.Stream(wir.CPU)), writes=True)
-        self.trace.keep(made)
+        self._fill(made, path)
         return made
+
+    def _fill(self, value: TracedValue, path: LinePath) -> None:
+        """Write a value on stream 0, and count its name."""
+        self.trace.use(value, self._node(path, wir.Stream(wir.CPU)), writes=True)
+        self.trace.keep(value)
 
     def _block(
         self,

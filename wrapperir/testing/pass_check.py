@@ -11,7 +11,16 @@ from attrs import frozen
 
 from wrapperir.analysis import analyze_memory
 from wrapperir.diagnostics import DiagnosticError
-from wrapperir.ir import BodyLine, ItemOf, Number, Program, SymbolDefinitionLine
+from wrapperir.ir import (
+    BodyLine,
+    ItemOf,
+    Number,
+    Program,
+    Symbol,
+    SymbolDefinitionLine,
+    TensorType,
+    WhileLoopLine,
+)
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.testing.inputs import difference, run_example
 from wrapperir.testing.memory_check import memory_conflicts, peak_bytes
@@ -81,9 +90,18 @@ PEAKS = ("of the analysis", "of the checker")
 
 
 def _nested_symbols(lines: Iterable[BodyLine], rng: Random) -> dict[str, Number]:
-    """Return some value in its range for each symbol that lines read from data."""
+    """Return some value in its range for each symbol that lines read from data.
+
+    Lengths of stacks, which are the iterations of loops, have values from 1.
+    """
     symbols: dict[str, Number] = {}
     for line in walk_lines(lines):
+        if isinstance(line, WhileLoopLine):
+            for stack in line.results[len(line.carried) :]:
+                if isinstance(stack.type, TensorType):
+                    length = stack.type.size[0]
+                    assert isinstance(length, Symbol)  # verified
+                    symbols[length.name] = rng.randint(1, _MOST)
         if isinstance(line, SymbolDefinitionLine) and isinstance(line.source, ItemOf):
             low = line.lower or 0
             high = low + _MOST if line.upper is None else line.upper

@@ -104,10 +104,21 @@ class _Assigner:
             self.groups[effects.drops].names -= 1
 
     def _in_region(self, region: wir.GraphRegionLine) -> wir.GraphRegionLine:
-        """Return a region with streams of its own, which begin and end on the region's."""
-        names = [parameter.name for parameter in region.body.parameters]
-        names += [name for name in _constants_in(region) if name in self.groups]
-        groups = {name: _SharedStorage(names=1) for name in names}
+        """Return a region with streams of its own, which begin and end on the region's.
+
+        Its parameters share storage where their operands may.
+        """
+        constants = [name for name in _constants_in(region) if name in self.groups]
+        given = dict(zip(constants, constants, strict=True))
+        for parameter, operand in zip(region.body.parameters, region.operands, strict=True):
+            if isinstance(operand, wir.BufferRef):
+                given[parameter.name] = operand.name
+        inside: dict[int, _SharedStorage] = {}
+        groups: dict[str, _SharedStorage] = {}
+        for name, outer in given.items():
+            group = inside.setdefault(id(self.groups[outer]), _SharedStorage())
+            group.names += 1
+            groups[name] = group
         inner = _Assigner(
             self.draw, self.effects, self.names, groups, begun={region.stream}
         )
