@@ -166,7 +166,9 @@ ROUNDED: list[Function] = [
 def test_rounded_functions(dtype: torch.dtype) -> None:
     x = floats(dtype)
     tolerance = 8 * torch.finfo(dtype).eps
-    check(all_of(ROUNDED), x[x.isfinite()], rtol=tolerance, atol=tolerance)
+    # On some processors gelu of oneDNN returns zeros without their signs.
+    with torch.backends.mkldnn.flags(enabled=False):
+        check(all_of(ROUNDED), x[x.isfinite()], rtol=tolerance, atol=tolerance)
 
 
 def test_broadcasting_and_strides() -> None:
