@@ -11,7 +11,7 @@ from wrapperir.analysis import (
     program_entry,
 )
 from wrapperir.ir import Program, evaluate_int
-from wrapperir.testing import example_symbols, peak_bytes, programs
+from wrapperir.testing import peak_bytes, programs
 from wrapperir.testing.pass_check import behaviour
 
 PROGRAMS = programs(languages=())
@@ -37,7 +37,7 @@ def may_share(memory: ProgramMemory) -> bool:
 @EXAMPLES
 @given(program=PROGRAMS)
 def test_units_bound_the_bytes_of_each_line(program: Program) -> None:
-    symbols = example_symbols(program)
+    symbols = behaviour(program).symbols
     entry = program_entry(program)
     footprints = Footprints.of_program(program)
     _, footprint = footprints.of(program.lines, program.outputs, entry)

@@ -21,7 +21,8 @@ from wrapperir.emit.arena import Region, plan_arena
 from wrapperir.ir import CPU, Device, Program
 from wrapperir.ir.line_effects import LineEffects
 from wrapperir.passes import use_out_variants
-from wrapperir.testing import example_symbols, programs
+from wrapperir.testing import programs
+from wrapperir.testing.pass_check import behaviour
 
 
 def placed(lines: str, outputs: str = "") -> dict[str, int]:
@@ -212,7 +213,7 @@ def test_a_block_on_a_gpu_raises_no_peak() -> None:
     @given(programs(streams=False, pools=False), st.integers(0, 9))
     def check(program: Program, seed: int) -> None:
         nonlocal found
-        symbols = example_symbols(program, seed)
+        symbols = behaviour(program, seed=seed).symbols
         program = on_gpu(use_out_variants(program))
         memory = analyze_memory(program, symbols).top
         plan = plan_arena(program, frozenset({"cuda"}))

@@ -4,6 +4,7 @@ import pytest
 
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.interp import interpret
+from wrapperir.ir import BufferRef, DType, Input, Program, TensorType
 from wrapperir.testing.inputs import example_inputs
 from wrapperir.text import parse_program
 from wrapperir.verify import verify
@@ -26,6 +27,13 @@ def codes(inputs: str, lines: str) -> list[Code]:
 )
 def test_it_is_the_programs_own(lines: str) -> None:
     assert codes("%x: donated f32[8]", lines) == []
+
+
+def test_its_sizes_and_strides_are_counted() -> None:
+    type = TensorType(dtype=DType.F32, size=(), stride=(0,))
+    given = Input(name="x", type=type, donated=True)
+    (found,) = verify(Program(inputs=(given,), outputs=(BufferRef("x"),)))
+    assert found.code is Code.RANK_MISMATCH
 
 
 @pytest.mark.parametrize(

@@ -294,6 +294,8 @@ def pool_bytes(pool: PoolType) -> TensorType:
 
 def is_dense(type: TensorType) -> bool:
     """Say whether a type's elements certainly fill its storage, each byte once."""
+    if len(type.size) != len(type.stride):
+        return False  # the verifier reports it
     dims = [pair for pair in zip(type.size, type.stride, strict=True) if pair[0] != 1]
     if all(isinstance(stride, int) for _, stride in dims):
         dims.sort(key=lambda pair: pair[1] if isinstance(pair[1], int) else 0, reverse=True)
