@@ -8,7 +8,8 @@ import pytest
 
 
 @pytest.mark.parametrize(
-    "emitter", ["python", "cpp", pytest.param("fx", marks=pytest.mark.sweep)]
+    "emitter",
+    ["python", *(pytest.param(each, marks=pytest.mark.sweep) for each in ("cpp", "fx"))],
 )
 def test_two_ranks_train(emitter: str) -> None:
     command = [sys.executable, "-m", "tests.backend.distributed_training", emitter]

@@ -43,11 +43,14 @@ extern "C" int run(long index, const Call* c, num::Number* out) {
 """
 
 
-def build_runtime(folder: Path, source: str, *parts: str) -> Path:
-    """Compile a source with parts of the runtime, and a function for failures."""
+def build_runtime(folder: Path, source: str, *parts: str, level: int = 1) -> Path:
+    """Compile a source with parts of the runtime, optimized to a level; return its library.
+
+    It has a function for failures.
+    """
     file, library = folder / "source.cpp", folder / "source.so"
     file.write_text(source + _FAIL)
-    command = ["g++", "-std=c++17", "-O1", "-shared", "-fPIC", f"-I{RUNTIME}"]
+    command = ["g++", "-std=c++17", f"-O{level}", "-shared", "-fPIC", f"-I{RUNTIME}"]
     command += [str(file), *(str(RUNTIME / f"{part}.cpp") for part in parts)]
     torch_libraries = Path(torch.__file__).parent / "lib"
     command += [f"-L{torch_libraries}", f"-Wl,-rpath,{torch_libraries}", "-ltorch_cpu"]
@@ -65,14 +68,18 @@ class Library:
     """Compiled expressions over symbols of the kinds that ``symbols`` names."""
 
     def __init__(
-        self, folder: Path, symbols: Mapping[str, SymbolKind], exprs: Sequence[Expr]
+        self,
+        folder: Path,
+        symbols: Mapping[str, SymbolKind],
+        exprs: Sequence[Expr],
+        level: int = 1,
     ) -> None:
-        """Compile each expression in each of ``FORMS``."""
+        """Compile each expression in each of ``FORMS``, optimized to a level."""
         self._symbols = symbols
         self._structure = _structure_of(symbols)
         self.texts: list[Fragment] = []
         self._library = ctypes.CDLL(
-            str(build_runtime(folder, self._source(exprs), "numbers"))
+            str(build_runtime(folder, self._source(exprs), "numbers", level=level))
         )
         self._library.failure.restype = ctypes.c_char_p
 

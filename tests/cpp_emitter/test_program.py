@@ -106,13 +106,16 @@ def test_outputs_share_what_they_name() -> None:
 RUNTIME = Path(wrapperir_cpp.__file__).with_name("runtime")
 
 
-@pytest.mark.parametrize("kind", ["f32[1]", "i64"])
-def test_programs_may_use_names_that_the_runtime_has(kind: str) -> None:
+@pytest.mark.parametrize("first", [0, pytest.param(1, marks=pytest.mark.sweep)])
+def test_programs_may_use_names_that_the_runtime_has(first: int) -> None:
+    # Every other name is a tensor's, the rest are numbers'; the sweep has the others.
+    kinds = "f32[1]", "i64"
     text = "".join(path.read_text() for path in RUNTIME.glob("*.h"))
     words = {*re.findall(r"[A-Za-z_]\w*", text), "__x86_64__", "linux", "NULL", "first"}
     words |= {"aoti_torch_cpu_neg_out", "copy", "next", "go_on", "ints_1", "chunk_0"}
     names = sorted(words - {"double", "new", "zero"})
-    given = ", ".join(f"%{name}: {kind}" for name in names)
+    inputs = [(name, kinds[(first + n) % 2]) for n, name in enumerate(names)]
+    given = ", ".join(f"%{name}: {kind}" for name, kind in inputs)
     returned = ", ".join(f"%{name}" for name in names)
     call = load(
         parsed(
@@ -131,7 +134,8 @@ def test_programs_may_use_names_that_the_runtime_has(kind: str) -> None:
         {},
     )
     values: list[Value] = [
-        torch.full((1,), float(n)) if kind == "f32[1]" else n for n in range(len(names))
+        torch.full((1,), float(n)) if kind == "f32[1]" else n
+        for n, (_, kind) in enumerate(inputs)
     ]
     outputs = call(list(values))
     assert [float(value or 0) for value in outputs] == [*range(len(names)), 0]

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 
 from tests.cpp_emitter.gpu_requests import CURRENT, FakeGpu
 from tests.cpp_emitter.moved import on_gpu
+from tests.draws import draws
 from wrapperir.ir import (
     Access,
     BufferParameter,
@@ -62,7 +63,7 @@ def test_conformance_with_a_driver_that_is_made_up(case: Case, fake_gpu: FakeGpu
 
 
 @settings(
-    max_examples=20,
+    max_examples=draws(8, fuzz=20),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     deadline=None,
 )

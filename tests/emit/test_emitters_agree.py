@@ -17,7 +17,7 @@ CPP = (Language.CPP,)
 SEEDS = st.integers(0, 2**16)
 # Each program is a library, so there are fewer than of what is only interpreted.
 slow = settings(
-    max_examples=draws(10, fuzz=20),
+    max_examples=draws(6, fuzz=20),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 

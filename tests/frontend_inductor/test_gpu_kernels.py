@@ -41,10 +41,19 @@ def kernels_of(program: Program) -> list[KernelDefinitionLine]:
 
 
 SWEPT = {
-    *("mm, dynamic", "bmm, dynamic batch", "convolution, 3-D", "linear, training"),
+    *("mm, dynamic", "mm, of a view", "mm, decomposed", "mm of integers", "mm plus mm"),
+    *("addmm", "bmm", "bmm, dynamic batch", "baddbmm", "tma mm, stores"),
+    *("convolution", "convolution, 3-D", "linear, training"),
     *("attention", "attention, dynamic", "attention, bias", "attention, mask"),
-    *("attention, decoding, dynamic batch", "split scan, rows", "split scan, 64 bits"),
+    *("attention, decoding, dynamic batch", "attention, mask, training"),
+    *(
+        "split scan, rows",
+        "split scan, 64 bits",
+        "split scan, small",
+        "split scan, dynamic",
+    ),
     *("mix-order reduction, half precision", "mix-order reduction, small"),
+    *("split scan, small", "mix-order reduction, dynamic", "combo kernels"),
 }
 """Cases whose kernels another case has too, for the larger part."""
 
@@ -95,10 +104,10 @@ INTERPRETED = [
     "convolution",
     "convolution, training",
     "attention",
-    "attention, bias",
+    pytest.param("attention, bias", marks=pytest.mark.sweep),
     "attention, mask",
-    "attention, decoding",
-    "attention, training",
+    pytest.param("attention, decoding", marks=pytest.mark.sweep),
+    pytest.param("attention, training", marks=pytest.mark.sweep),
     "split scan, small",
     "combo kernels",
     "index",

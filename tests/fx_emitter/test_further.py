@@ -331,13 +331,20 @@ def test_what_was_exported_runs(name: str, strict: bool) -> None:
     check(name, lambda module, inputs: exported(module, inputs, strict=strict))
 
 
+SWEPT = ("mixed pool", "pool", "reuses", "workspaces")
+"""Programs that only the sweep has Inductor compile, for which it takes the longest."""
+
+
 def _compilations() -> Iterator[Any]:
     for name in COMPILABLE:
         for backend in ("eager", "aot_eager", "inductor", "wrapperir"):
             is_lowered = backend in ("inductor", "wrapperir")
             is_viewed = name in ("pools", "mixed pool", "reuses")
-            marks: Any = NO_NARROW_VIEWS if is_lowered and is_viewed else ()
-            marks = NO_MINIMUM if name == "dynamic" else marks
+            marks: list[Any] = [NO_NARROW_VIEWS] if is_lowered and is_viewed else []
+            if name == "dynamic":
+                marks = [NO_MINIMUM]
+            if backend == "inductor" and name in SWEPT:
+                marks.append(pytest.mark.sweep)
             yield pytest.param(name, backend, marks=marks)
 
 

@@ -56,7 +56,7 @@ def test_fault_is_found_where_it_is(kind: str) -> None:
     # A write put in by itself would race with what other streams do: a second fault.
     streams = kind != "forbidden_write"
     # Few programs have a place for a rare kind.
-    for most in (draws(150 if streams else 60, fuzz=600), draws(600, fuzz=2400)):
+    for most in (draws(100 if streams else 40, fuzz=600), draws(600, fuzz=2400)):
         seeds = random.Random(kind)
         faults = [inject(p, kind, seeds.randrange(10**6)) for p in drawn(streams, most)]
         injected = [faulty for faulty in faults if faulty is not None]
