@@ -3,8 +3,8 @@
 Each model of the demo and of the sweep runs once with the programs of both frontends, in
 the interpreter.  Their kernels are instrumented, so both are counted by one rule
 (:mod:`bench.lowering.recorded_kernels`).  Operator calls do not count; the page has how
-many there are.  Memory is what the programs hold after the passes over memory, inputs and
-constants not included.
+many there are.  Memory is what the programs hold after the passes over memory, donated
+inputs included, others and constants not.
 
 Results are collected in ``out/lowering-bytes``; an interrupted run resumes.  The table is
 written to ``docs/results/lowering-bytes.md``.
@@ -15,6 +15,7 @@ written to ``docs/results/lowering-bytes.md``.
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import click
@@ -31,6 +32,7 @@ from bench.sweep.model_zoo import ZOO
 from wrapperir.emit import Value
 from wrapperir.frontend import Lowered
 from wrapperir.frontend.inductor import compile_graph as compile_by_inductor
+from wrapperir.frontend.lowering.compile import LoweringSettings
 from wrapperir.frontend.lowering.compile import compile_graph as compile_by_lowering
 from wrapperir.interp import Interpreter
 from wrapperir.ir import ExternKernelLine, Program
@@ -44,7 +46,7 @@ GOALS = {"bytes": 1.10, "launches": 1.1, "peak": 1.0}
 CompileGraph: TypeAlias = Callable[..., Callable[..., Any]]
 FRONTENDS: Mapping[str, CompileGraph] = {
     "inductor": compile_by_inductor,
-    "lowering": compile_by_lowering,
+    "lowering": partial(compile_by_lowering, settings=LoweringSettings()),
 }
 
 INTRODUCTION = """\
@@ -55,8 +57,8 @@ kernels, and those of our own lowering. The kernels of both are run with their a
 recorded. Each byte that a launch reads before it wrote it counts once, and so does each that it
 writes; both put several loop nests into one launch. Calls of operators (products,
 convolutions, attention) do not count, in either. Memory is what the programs hold at most after the
-passes over memory (`wrapperir.passes.MEMORY_PASSES`), inputs and constants not included; in
-training, the larger of the forward's and the backward's. Made by
+passes over memory (`wrapperir.passes.MEMORY_PASSES`): of inputs only those that are donated, as
+saved values are, and no constants; in training, the larger of the forward's and the backward's. Made by
 `python -m bench.lowering.moved_bytes` with {versions}.
 
 In sum, our kernels move **{sum:.3f}** of the bytes that Inductor's move (goal 1.00), at most

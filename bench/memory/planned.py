@@ -3,6 +3,7 @@
 Like :mod:`bench.memory.lower_bound`, it shares no code with the analyses of planning.
 """
 
+from collections.abc import Iterable
 from typing import TypeAlias
 
 from attrs import define, field, frozen
@@ -14,6 +15,7 @@ from wrapperir.ir import (
     BodyLine,
     ExternKernelLine,
     FreeLine,
+    Input,
     MultiOutputLine,
     PlaceLine,
     PoolType,
@@ -47,12 +49,15 @@ class PlannedMemory:
 
 
 def planned_memory(program: Program) -> PlannedMemory:
-    """Return what the lines of a program hold; inputs, constants, workspaces do not count.
+    """Return what the lines of a program hold; constants and workspaces do not count.
+
+    Of inputs, donated ones count, from the start.
 
     Raises:
         ValueError: a size is not a number, or a line has nested blocks.
     """
     walk = _Walk()
+    walk.begin(program.inputs)
     for line in program.lines:
         if blocks_of(line):
             raise ValueError(f"a line of {program.name} has nested blocks")
@@ -80,6 +85,13 @@ class _Walk:
     outside: int = 0
     _storages: dict[str, _Storage] = field(factory=dict[str, _Storage])
     _tuples: dict[str, _Elements] = field(factory=dict[str, _Elements])
+
+    def begin(self, inputs: Iterable[Input]) -> None:
+        """Hold the donated inputs."""
+        for each in inputs:
+            if each.donated:
+                assert isinstance(each.type, TensorType)
+                self._storages[each.name] = self._hold(storage_bytes(each.type))
 
     def visit(self, line: BodyLine) -> None:
         match line:

@@ -206,7 +206,7 @@ TRAINING: dict[str, tuple[Function, Shapes]] = {
 }
 
 REFUSED: dict[tuple[str, str], tuple[str, str]] = {
-    ("quantized", "inference"): ("WIR(653|604)", "a program has no quantized dtypes"),
+    ("quantized", "inference"): ("WIR(653|60[34])", "a program has no quantized dtypes"),
 }
 
 

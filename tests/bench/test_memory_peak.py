@@ -70,6 +70,13 @@ def test_pools_are_held_whole_until_their_last_placement_is_dropped() -> None:
     assert (memory.placed, memory.outside) == (2048, 2048)
 
 
+def test_a_donated_input_is_held_until_it_is_freed() -> None:
+    text = PROGRAM.replace("%x: f32", "%x: donated f32")
+    assert planned_memory(parse_program(text)).height == 3 * 1024
+    text = text.replace("  %b = allocate", "  free %x\n  %b = allocate")
+    assert planned_memory(parse_program(text)).height == 2 * 1024
+
+
 def test_a_reused_buffer_is_held_as_large_as_it_was() -> None:
     memory = planned_memory(parse_program(PROGRAM))
     assert memory.height == 2 * 1024

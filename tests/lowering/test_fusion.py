@@ -345,6 +345,25 @@ def test_a_reader_of_few_values_computes_them() -> None:
     assert _shape(graph.plan("last")) == ["x last"]
 
 
+def test_a_reader_of_few_values_does_not_keep_those_of_many_layers() -> None:
+    graph = Graph()
+    graph.input("x")
+    names = ["x"]
+    for layer in range(4):
+        graph.call(f"a{layer}", names[-1])
+        graph.map(f"b{layer}", ScalarOp.ADD, names[-1], f"a{layer}")
+        names.append(f"b{layer}")
+    body: tuple[Step, ...] = (
+        Load(result="v", dtype=DType.F32, buffer=names[-1], index=(_I, 127)),
+        Store(buffer="last", index=(_I,), value="v"),
+    )
+    graph.buffers["last"] = tensor(DType.F32, (64,))
+    graph.items.append(Nest(name="last", axes=_AXES[:1], body=body))
+    *_, kernel = graph.plan("last").items
+    assert isinstance(kernel, KernelLaunch)
+    assert kernel.buffers == ("b2", "a3", "last")
+
+
 def test_operators_that_change_no_bit_are_dropped() -> None:
     graph = Graph()
     graph.input("x")

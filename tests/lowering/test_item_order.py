@@ -25,14 +25,15 @@ def _node(number: int, reads: str, writes: str, *, is_nest: bool = False) -> Nod
     )
 
 
-def _order(nodes: list[Node], kept: str) -> list[int]:
+def _order(nodes: list[Node], kept: str, donated: str = "") -> list[int]:
     large, small = tensor(DType.F32, (1024,)), tensor(DType.F32, (8,))
     buffers: dict[str, TensorType] = {
         name: large if name.isupper() else small
         for node in nodes
         for name in (*node.reads, *node.writes)
     }
-    found = lowest_peak_order(ItemGraph(nodes), buffers, {*kept}, TypicalSizes({}))
+    sizes = TypicalSizes({})
+    found = lowest_peak_order(ItemGraph(nodes), buffers, {*kept}, sizes, {*donated})
     return [node.number for node in found]
 
 
@@ -47,6 +48,12 @@ def test_large_values_are_used_before_the_next_is_made() -> None:
     ]
     order = _order(nodes, "abc")
     assert [number // 3 for number in order] == [0, 1, 0, 1, 0, 1]
+
+
+def test_donated_inputs_are_used_early() -> None:
+    nodes = [_node(0, "x", "B"), _node(1, "B", "b"), _node(2, "D", "d")]
+    assert _order(nodes, "bd", "D") == [2, 0, 1]
+    assert _order(nodes, "bd") == [0, 1, 2]
 
 
 def test_the_given_order_is_kept_where_none_is_better() -> None:

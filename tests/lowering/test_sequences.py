@@ -35,6 +35,23 @@ def test_launches_without_a_call_between_them_are_one() -> None:
     assert [b.access.value for b in joined.kernel.buffers] == ["read", "write", "write"]
 
 
+def test_launches_are_apart_where_one_would_need_more_memory() -> None:
+    graph = Graph()
+    graph.input("x")
+    graph.reduce("s", "x")
+    graph.input("y")
+    graph.map("c", ScalarOp.EXP, "y")
+    schedule = graph.plan("s", "c")
+
+    def launches(donated: set[str]) -> int:
+        options = SchedulingOptions(donated=frozenset(donated))
+        renderer = CppRenderer()
+        return len(join_launches(schedule, {"x", "y"}, lambda _: renderer, options))
+
+    assert launches(set()) == 1
+    assert launches({"x", "y"}) == 2
+
+
 @settings(suppress_health_check=[*HealthCheck], max_examples=8, deadline=None)
 @given(loop_graphs(), st.booleans())
 def test_joined_kernels_of_graphs_compute_them(graph: LoopGraph, fuses: bool) -> None:

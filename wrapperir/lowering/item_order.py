@@ -18,10 +18,17 @@ from wrapperir.lowering.loops import Nest
 
 
 def lowest_peak_order(
-    graph: ItemGraph, buffers: Mapping[str, TensorType], kept: Set[str], sizes: TypicalSizes
+    graph: ItemGraph,
+    buffers: Mapping[str, TensorType],
+    kept: Set[str],
+    sizes: TypicalSizes,
+    donated: Set[str] = frozenset(),
 ) -> list[Node]:
-    """Return the nodes in an order; ``kept`` buffers are live until the end."""
-    memory = _Memory.of(graph, buffers, kept, sizes)
+    """Return the nodes in an order; ``kept`` buffers are live until the end.
+
+    ``donated`` inputs are live from the start.
+    """
+    memory = _Memory.of(graph, buffers, kept, sizes, donated)
     orders = [
         _ordered(graph, lambda node: node.position),
         _ordered(graph, lambda node: node.first_position),
@@ -89,12 +96,13 @@ def _ordered(
 class _Memory:
     """Bytes of the buffers that items define, and the items that use each.
 
-    Inputs are not among them: they are live from the start to the end.
+    Of inputs, donated ones are among them; others are live from the start to the end.
     """
 
     bytes: Mapping[str, int]
     users: Mapping[str, Set[int]]
     kept: Set[str]
+    donated: Set[str]
 
     @classmethod
     def of(
@@ -103,20 +111,22 @@ class _Memory:
         buffers: Mapping[str, TensorType],
         kept: Set[str],
         sizes: TypicalSizes,
+        donated: Set[str],
     ) -> "_Memory":
         users: dict[str, set[int]] = {}
         for names in (graph.readers, graph.writers):
             for name, numbers in names.items():
                 users.setdefault(name, set()).update(numbers)
         written = {name for name, numbers in graph.writers.items() if numbers}
-        bytes = {name: sizes.bytes(buffers[name]) for name in written}
-        return cls(bytes, users, kept)
+        begun = donated & users.keys()
+        bytes = {name: sizes.bytes(buffers[name]) for name in written | begun}
+        return cls(bytes, users, kept, begun)
 
     def peak(self, order: list[Node]) -> int:
         """Return the most bytes that are live while an item runs."""
         left = {name: len(self.users[name]) for name in self.bytes}
-        live: set[str] = set()
-        now = most = 0
+        live = {*self.donated}
+        now = most = sum(self.bytes[name] for name in live)
         for node in order:
             names = node.reads | node.writes
             for name in names:
@@ -138,7 +148,7 @@ def _greedy(graph: ItemGraph, memory: _Memory) -> list[Node]:
     An item is scored when it can run, and again when it is the last user of a buffer.
     """
     users = {name: {*memory.users[name]} for name in memory.bytes}
-    live: set[str] = set()
+    live = {*memory.donated}
 
     def score(node: Node) -> int:
         total = 0

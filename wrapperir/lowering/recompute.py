@@ -17,17 +17,22 @@ from wrapperir.lowering.scalar_op import ScalarOp
 _MOST_LOADS = 40
 _MOST_CONSTANT_INSTRUCTIONS = 32
 _SPARSE = 8
+_MOST_HELD = 2
 
 
 @define
 class Recomputation:
-    """Inlines producers into their readers; ``kept`` are buffers that outlive the graph."""
+    """Inlines producers into their readers; ``kept`` are buffers that outlive the graph.
+
+    ``lasting`` are those that are in memory until the end, whatever reads them.
+    """
 
     graph: ItemGraph
     buffers: Mapping[str, TensorType]
     kept: Set[str]
     symbols: SizeSymbols
     names: dict[int, tuple[str, ...]]
+    lasting: Set[str] = frozenset()
     decisions: list[FusionDecision] = field(factory=list[FusionDecision])
     _sizes: TypicalSizes = field(init=False)
     _copies: int = 0
@@ -74,7 +79,11 @@ class Recomputation:
         return self._inline_all(node, buffer, nests, stays)
 
     def _inline_sparse(self, node: Node, buffer: str) -> bool:
-        """Inline into readers that need few of the values."""
+        """Inline into readers that need few of the values.
+
+        Not where the sources would be in memory much longer: then values of one layer would
+        be computed from those of all layers before it.
+        """
         assert node.flat is not None
         nests, stays = self._readers(node, buffer)
         points = self._sizes.points(node.flat.axes)
@@ -84,9 +93,22 @@ class Recomputation:
             if reader.flat is not None
             and _reading_points(reader.flat, buffer, self._sizes) * _SPARSE <= points
         ]
-        if not few or any(isinstance(each, Check) for each in node.flat.code):
+        if any(isinstance(each, Check) for each in node.flat.code):
+            return False
+        size = self._sizes.bytes(self.buffers[buffer])
+        few = [each for each in few if self._held_for(each, node) <= size * _MOST_HELD]
+        if not few:
             return False
         return self._inline_all(node, buffer, few, stays or len(few) < len(nests))
+
+    def _held_for(self, reader: Node, node: Node) -> int:
+        """Return the bytes that only a reader would still need, if it did a node's work."""
+        nodes, total = self.graph.nodes, 0
+        for name in (reader.reads | node.reads) - node.writes - self.lasting:
+            others = self.graph.readers[name] - {node.number, reader.number}
+            if all(nodes[number].label < reader.label for number in others):
+                total += self._sizes.bytes(self.buffers[name])
+        return total
 
     def _inline_cheap(self, node: Node, buffer: str) -> bool:
         assert node.flat is not None

@@ -78,7 +78,8 @@ class SchedulingOptions:
     ``symbols`` is what is known of the size symbols.  ``fuse`` is false to give each nest
     a kernel of its own.  ``ordered_calls`` are the names of calls whose order matters
     beyond what they read and write, such as those that draw random numbers.  Results of
-    ``owning_calls`` are in memory of their own, which kernels may overwrite.
+    ``owning_calls`` are in memory of their own, which kernels may overwrite.  ``donated``
+    are inputs that are freed after their last use.
     """
 
     symbols: SizeSymbols = field(factory=dict[str, SizeSymbol])
@@ -86,6 +87,7 @@ class SchedulingOptions:
     rounding: Rounding = Rounding.FUSED
     ordered_calls: frozenset[str] = frozenset()
     owning_calls: frozenset[str] = frozenset()
+    donated: frozenset[str] = frozenset()
 
 
 def plan_kernels(graph: LoopGraph, options: SchedulingOptions | None = None) -> Schedule:
@@ -102,7 +104,10 @@ def plan_kernels(graph: LoopGraph, options: SchedulingOptions | None = None) -> 
     kept = {view.buffer for _, view in graph.outputs} | {*graph.inputs}
     fusion = Fusion(items, graph.buffers, kept, options.symbols)
     fusion.names.update({node.number: (node.item.name,) for node in nodes})
-    recompute = Recomputation(items, graph.buffers, kept, options.symbols, fusion.names)
+    lasting = kept - (options.donated - {view.buffer for _, view in graph.outputs})
+    recompute = Recomputation(
+        items, graph.buffers, kept, options.symbols, fusion.names, lasting
+    )
     _remove_redundancy(items, kept, options)
     recompute.inline_moves()
     fusion.run()
@@ -112,7 +117,7 @@ def plan_kernels(graph: LoopGraph, options: SchedulingOptions | None = None) -> 
     buffers = dict(graph.buffers)
     scheduled: list[ScheduleItem] = []
     sizes = TypicalSizes(options.symbols)
-    order = lowest_peak_order(items, graph.buffers, kept, sizes)
+    order = lowest_peak_order(items, graph.buffers, lasting, sizes, options.donated)
     lifetimes = BufferLifetimes(items, order, kept, {*graph.inputs}, options.owning_calls)
     for node in order:
         if isinstance(node.item, ExternCall):
@@ -123,7 +128,7 @@ def plan_kernels(graph: LoopGraph, options: SchedulingOptions | None = None) -> 
         for nest in nests:
             if any(isinstance(each, Store | Check) for each in instructions(nest.body)):
                 scheduled.append(names.named(*_kernel(nest, buffers, options, alone, node)))
-    used = {name for item in scheduled for name in _buffers_of(item)}
+    used = {name for item in scheduled for name in buffers_of(item)}
     used |= kept
     return Schedule(
         items=tuple(scheduled),
@@ -274,7 +279,8 @@ def _without_redundancy(
     )
 
 
-def _buffers_of(item: ScheduleItem) -> Iterator[str]:
+def buffers_of(item: ScheduleItem) -> Iterator[str]:
+    """Yield the buffers that an item uses, some of them more than once."""
     if isinstance(item, KernelLaunch):
         yield from item.buffers
         yield from (source for _, source in item.in_place)

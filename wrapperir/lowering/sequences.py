@@ -19,7 +19,8 @@ from wrapperir.lowering.renderer import (
     LoopKernel,
     Renderer,
 )
-from wrapperir.lowering.schedule import Schedule
+from wrapperir.lowering.schedule import Schedule, SchedulingOptions
+from wrapperir.lowering.schedule_memory import ScheduleMemory
 
 _MOST_BUFFERS = 96
 _MOST_KERNELS = 16
@@ -41,17 +42,23 @@ ProgramItem: TypeAlias = Union[KernelLaunch, SequenceLaunch, ExternCall]
 
 
 def join_launches(
-    schedule: Schedule, inputs: Iterable[str], renderer_of: Callable[[LoopKernel], Renderer]
+    schedule: Schedule,
+    inputs: Iterable[str],
+    renderer_of: Callable[[LoopKernel], Renderer],
+    options: SchedulingOptions | None = None,
 ) -> list[ProgramItem]:
     """Return the items of a schedule, launches that follow each other joined.
 
+    Memory of a launch is allocated before it and freed after it, so launches are not joined
+    where that would need more memory than the schedule does.
     ``inputs`` are buffers that exist before the first item.  Equal sequences are one
     object with one name.
     """
     known = set(inputs)
     found: list[ProgramItem] = []
     named: dict[KernelSequence, KernelSequence] = {}
-    for run in _runs(schedule, renderer_of):
+    memory = ScheduleMemory.of(schedule, options or SchedulingOptions(), known)
+    for run in _runs(schedule, renderer_of, memory):
         if isinstance(run, ExternCall):
             found.append(run)
             known.update(run.writes)
@@ -62,15 +69,21 @@ def join_launches(
 
 
 def _runs(
-    schedule: Schedule, renderer_of: Callable[[LoopKernel], Renderer]
+    schedule: Schedule,
+    renderer_of: Callable[[LoopKernel], Renderer],
+    memory: ScheduleMemory,
 ) -> Iterator[list[KernelLaunch] | ExternCall]:
     """Yield calls, and the launches between them in lists that may be joined."""
     run: list[KernelLaunch] = []
     last: Renderer | None = None
-    for item in schedule.items:
+    for place, item in enumerate(schedule.items):
         renderer = None if isinstance(item, ExternCall) else renderer_of(item.kernel)
         joins = renderer is not None and renderer is last and renderer.writes_sequences
-        if isinstance(item, ExternCall) or not joins or not _fits(run, item):
+        if isinstance(item, ExternCall) or not (
+            joins
+            and _fits(run, item)
+            and memory.joined(place - len(run), place) <= memory.peak
+        ):
             if run:
                 yield run
             run = []

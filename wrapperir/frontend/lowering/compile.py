@@ -10,7 +10,6 @@ from attrs import evolve, frozen
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.exc import TorchDynamoException
 from torch._functorch import config as functorch_config
-from torch._functorch import partitioners
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from wrapperir.diagnostics import Code, DiagnosticError, Note, first_line
@@ -22,7 +21,10 @@ from wrapperir.frontend.aten.values import refuse_jagged_size
 from wrapperir.frontend.donation import donated_inputs, keep_apart, retaining
 from wrapperir.frontend.failures import compile_or_fall_back, error_origin, node_location
 from wrapperir.frontend.kept_programs import KeptProgram, kept_program
-from wrapperir.frontend.lowering.accumulation import accumulate_products
+from wrapperir.frontend.lowering.accumulation import (
+    accumulate_products,
+    accumulate_rows,
+)
 from wrapperir.frontend.lowering.decompositions import table
 from wrapperir.frontend.lowering.graph_key import graph_key, guard_count
 from wrapperir.frontend.lowering.padding import (
@@ -31,6 +33,7 @@ from wrapperir.frontend.lowering.padding import (
     report_strides,
     take_examples,
 )
+from wrapperir.frontend.lowering.partition import partition
 from wrapperir.frontend.lowering.program_cache import (
     find_program,
     keep_program,
@@ -92,6 +95,8 @@ def compile_graph(
             fall_back = settings.fall_back
             take_examples(module, inputs)
             if settings.rounding is Rounding.FUSED:  # it rounds once where eager does twice
+                if backward:
+                    accumulate_rows(module.graph)
                 accumulate_products(module.graph)
             pad_rows(module, saves=saves)
             traced = _TracedGraph(module, inputs, backward, settings)
@@ -104,7 +109,6 @@ def compile_graph(
         return compile_traced
 
     densify_masks(graph)
-    partition: Any = partitioners.min_cut_rematerialization_partition
     backend: Any = aot_autograd(
         fw_compiler=compiler(backward=False, saves=True),
         bw_compiler=compiler(backward=True),

@@ -114,6 +114,21 @@ def decomposed(node: torch.fx.Node) -> torch.fx.Graph:
     return traced.graph
 
 
+def append_function(
+    graph: torch.fx.Graph,
+    function: Callable[..., torch.Tensor],
+    *given: torch.fx.Node,
+) -> torch.fx.Node:
+    """Append the operators of a function of nodes; return the node of its result."""
+    examples = [each.meta["val"] for each in given]
+    with detect_fake_mode(examples) or contextlib.nullcontext():
+        traced: torch.fx.GraphModule = make_fx(function, dict(table()))(*examples)
+    parameters = traced.graph.find_nodes(op="placeholder")
+    result = graph.graph_copy(traced.graph, dict(zip(parameters, given, strict=True)))
+    assert isinstance(result, torch.fx.Node)
+    return result
+
+
 def _writes(node: torch.fx.Node) -> bool:
     """Say whether an operator writes to an argument, as some in decompositions do."""
     target: Any = node.target

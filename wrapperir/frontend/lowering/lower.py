@@ -93,9 +93,10 @@ def lower_to_program(
         rounding=rounding,
         ordered_calls=ordered_calls(lowered.called),
         owning_calls=owning_calls(lowered.called),
+        donated=frozenset(given[number].name for number in donated),
     )
     schedule = plan_kernels(lowered.loops, options)
-    builder = ScheduleLines(scope, lowered, schedule)
+    builder = ScheduleLines(scope, lowered, schedule, options)
     for node in (*given, *attributes):
         value = scope.values.get(node)
         if isinstance(value, wir.BufferRef):

@@ -31,9 +31,10 @@ MakeWindows: TypeAlias = Callable[[dict[str, Any], Sequence[Expr], Sequence[Expr
 """Returns the windows from arguments, and the sizes of the source and of the results."""
 
 
-def _fixed(
+def fixed_windows(
     given: dict[str, Any], sources: Sequence[Expr], results: Sequence[Expr]
-) -> Windows:
+) -> tuple[FixedWindow, ...]:
+    """Return the windows of a pooling whose arguments say their lengths."""
     count = len(sources)
 
     def each(name: str, default: Sequence[int]) -> list[int]:
@@ -246,10 +247,10 @@ def _average_pool_backward(
 
 for _rank in (2, 3):
     for _name, _rule, _make in (
-        (f"max_pool{_rank}d_with_indices", _max_pool, _fixed),
-        (f"max_pool{_rank}d_with_indices_backward", _max_pool_backward, _fixed),
-        (f"avg_pool{_rank}d", _average_pool, _fixed),
-        (f"avg_pool{_rank}d_backward", _average_pool_backward, _fixed),
+        (f"max_pool{_rank}d_with_indices", _max_pool, fixed_windows),
+        (f"max_pool{_rank}d_with_indices_backward", _max_pool_backward, fixed_windows),
+        (f"avg_pool{_rank}d", _average_pool, fixed_windows),
+        (f"avg_pool{_rank}d_backward", _average_pool_backward, fixed_windows),
         (f"adaptive_max_pool{_rank}d", _max_pool, _adaptive),
         (f"adaptive_max_pool{_rank}d_backward", _max_pool_backward, _adaptive),
         (f"_adaptive_avg_pool{_rank}d", _average_pool, _adaptive),

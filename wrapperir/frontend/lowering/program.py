@@ -17,7 +17,7 @@ from wrapperir.frontend.lowering.padding import is_padded, is_product
 from wrapperir.lowering.kernel import KernelLaunch
 from wrapperir.lowering.loops import BufferView, ExternCall
 from wrapperir.lowering.renderer import KernelSequence, LoopKernel, Renderer
-from wrapperir.lowering.schedule import Schedule
+from wrapperir.lowering.schedule import Schedule, SchedulingOptions
 from wrapperir.lowering.sequences import SequenceLaunch, join_launches
 from wrapperir.operators import find_out_overload
 from wrapperir.passes.use_out_variants import out_call
@@ -34,6 +34,7 @@ class ScheduleLines:
     scope: GraphScope
     lowered: LoweredGraph
     schedule: Schedule
+    options: SchedulingOptions
     names: dict[str, str] = field(factory=dict[str, str])
     definitions: dict[str, wir.KernelDefinitionLine] = field(
         factory=dict[str, wir.KernelDefinitionLine], init=False
@@ -46,7 +47,8 @@ class ScheduleLines:
         Raises:
             DiagnosticError: an operator call cannot be expressed.
         """
-        for item in join_launches(self.schedule, self.names, _renderer_of):
+        items = join_launches(self.schedule, self.names, _renderer_of, self.options)
+        for item in items:
             if isinstance(item, ExternCall):
                 self._call(item)
             else:

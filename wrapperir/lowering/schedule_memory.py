@@ -1,0 +1,65 @@
+"""The memory that a schedule's items hold, also where several of them run as one."""
+
+from collections.abc import Iterable
+
+from attrs import define, field
+
+from wrapperir.lowering.costs import TypicalSizes
+from wrapperir.lowering.kernel import KernelLaunch
+from wrapperir.lowering.schedule import Schedule, SchedulingOptions, buffers_of
+
+
+@define(eq=False)
+class ScheduleMemory:
+    """Bytes at the items of a schedule, by their places.
+
+    A buffer is held from its first item to its last, donated inputs from the start and
+    outputs to the end; other inputs do not count.  ``born`` has the bytes whose first item
+    each is, ``held`` what is held while it runs alone.
+    """
+
+    born: list[int]
+    held: list[int]
+    peak: int = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Find the peak of items that run alone."""
+        self.peak = max(self.held, default=0)
+
+    @classmethod
+    def of(
+        cls, schedule: Schedule, options: SchedulingOptions, inputs: Iterable[str]
+    ) -> "ScheduleMemory":
+        """Return the memory of a schedule whose inputs are in buffers of these names."""
+        count = len(schedule.items)
+        sizes = TypicalSizes(options.symbols)
+        spans: dict[str, tuple[int, int]] = dict.fromkeys(options.donated, (0, 0))
+        taken: dict[str, str] = {}
+        for place, item in enumerate(schedule.items):
+            if isinstance(item, KernelLaunch):
+                for result, source in item.in_place:
+                    taken[result] = taken.get(source, source)
+            for each in buffers_of(item):
+                name = taken.get(each, each)
+                spans[name] = spans.get(name, (place, place))[0], place
+        for _, view in schedule.outputs:
+            name = taken.get(view.buffer, view.buffer)
+            if name in spans:
+                spans[name] = spans[name][0], count - 1
+        born, died = [0] * count, [0] * count
+        for name in spans.keys() - (set(inputs) - options.donated):
+            size = sizes.bytes(schedule.buffers[name])
+            first, last = spans[name]
+            born[first] += size
+            died[last] += size
+        held: list[int] = []
+        total = 0
+        for place in range(count):
+            total += born[place]
+            held.append(total)
+            total -= died[place]
+        return cls(born, held)
+
+    def joined(self, first: int, last: int) -> int:
+        """Return what is held while the items between two places run as one."""
+        return self.held[first] + sum(self.born[first + 1 : last + 1])
