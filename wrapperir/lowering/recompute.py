@@ -96,19 +96,27 @@ class Recomputation:
         if any(isinstance(each, Check) for each in node.flat.code):
             return False
         size = self._sizes.bytes(self.buffers[buffer])
-        few = [each for each in few if self._held_for(each, node) <= size * _MOST_HELD]
+        few = [each for each in few if self._holds_little(each, node, size * _MOST_HELD)]
         if not few:
             return False
         return self._inline_all(node, buffer, few, stays or len(few) < len(nests))
 
-    def _held_for(self, reader: Node, node: Node) -> int:
-        """Return the bytes that only a reader would still need, if it did a node's work."""
-        nodes, total = self.graph.nodes, 0
-        for name in (reader.reads | node.reads) - node.writes - self.lasting:
-            others = self.graph.readers[name] - {node.number, reader.number}
-            if all(nodes[number].label < reader.label for number in others):
-                total += self._sizes.bytes(self.buffers[name])
-        return total
+    def _holds_little(self, reader: Node, node: Node, most: int) -> bool:
+        """Say whether a reader that does a node's work needs few or no more bytes for that.
+
+        Those are the bytes that nothing else needs once the reader runs.
+        """
+
+        def held(names: Set[str]) -> int:
+            total = 0
+            for name in names - self.lasting:
+                others = self.graph.readers[name] - {node.number, reader.number}
+                if all(self.graph.nodes[number].label < reader.label for number in others):
+                    total += self._sizes.bytes(self.buffers[name])
+            return total
+
+        after = held((reader.reads | node.reads) - node.writes)
+        return after <= most or after <= held(reader.reads)
 
     def _inline_cheap(self, node: Node, buffer: str) -> bool:
         assert node.flat is not None

@@ -8,6 +8,8 @@ from wrapperir.lowering.costs import TypicalSizes
 from wrapperir.lowering.kernel import KernelLaunch
 from wrapperir.lowering.schedule import Schedule, SchedulingOptions, buffers_of
 
+_MOST_MORE = 2
+
 
 @define(eq=False)
 class ScheduleMemory:
@@ -15,16 +17,23 @@ class ScheduleMemory:
 
     A buffer is held from its first item to its last, donated inputs from the start and
     outputs to the end; other inputs do not count.  ``born`` has the bytes whose first item
-    each is, ``held`` what is held while it runs alone.
+    each is, ``held`` what is held while it runs alone.  ``lasting`` are the bytes of
+    donated inputs and outputs.
     """
 
     born: list[int]
     held: list[int]
-    peak: int = field(init=False)
+    lasting: int
+    most: int = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        """Find the peak of items that run alone."""
-        self.peak = max(self.held, default=0)
+        """Find how much joined items may hold.
+
+        That is the peak of items that run alone, and some times what it has of values that
+        are neither donated nor outputs: those are short-lived.
+        """
+        peak = max(self.held, default=0)
+        self.most = peak + _MOST_MORE * max(peak - self.lasting, 0)
 
     @classmethod
     def of(
@@ -34,6 +43,7 @@ class ScheduleMemory:
         count = len(schedule.items)
         sizes = TypicalSizes(options.symbols)
         spans: dict[str, tuple[int, int]] = dict.fromkeys(options.donated, (0, 0))
+        lasting = {*options.donated}
         taken: dict[str, str] = {}
         for place, item in enumerate(schedule.items):
             if isinstance(item, KernelLaunch):
@@ -46,8 +56,10 @@ class ScheduleMemory:
             name = taken.get(view.buffer, view.buffer)
             if name in spans:
                 spans[name] = spans[name][0], count - 1
+                lasting.add(name)
+        counted = spans.keys() - (set(inputs) - options.donated)
         born, died = [0] * count, [0] * count
-        for name in spans.keys() - (set(inputs) - options.donated):
+        for name in counted:
             size = sizes.bytes(schedule.buffers[name])
             first, last = spans[name]
             born[first] += size
@@ -58,7 +70,8 @@ class ScheduleMemory:
             total += born[place]
             held.append(total)
             total -= died[place]
-        return cls(born, held)
+        kept = sum(sizes.bytes(schedule.buffers[name]) for name in lasting & counted)
+        return cls(born, held, kept)
 
     def joined(self, first: int, last: int) -> int:
         """Return what is held while the items between two places run as one."""

@@ -82,7 +82,7 @@ def _runs(
         if isinstance(item, ExternCall) or not (
             joins
             and _fits(run, item)
-            and memory.joined(place - len(run), place) <= memory.peak
+            and memory.joined(place - len(run), place) <= memory.most
         ):
             if run:
                 yield run
