@@ -69,7 +69,7 @@ def wrapperir_backend(
     Raises:
         DiagnosticError: WIR660 or WIR661 for the options or the mode; the first operation
             that the program cannot express; all errors of the verifier; or WIR655, PyTorch
-            fails.
+            or the lowering failed.
     """
     given = dict(options or {})
     if given.get("frontend") == "lowering":

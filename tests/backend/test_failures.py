@@ -119,7 +119,7 @@ def test_errors_in_the_options_are_raised_with_a_fallback_too(
 def test_an_error_of_pytorchs_has_a_code() -> None:
     error = diagnostics_of({})
     (found,) = error.diagnostics
-    assert found.code is Code.INDUCTOR_FAILED
+    assert found.code is Code.COMPILATION_FAILED
     assert "KeyError: 'grid_type'" in found.message
     assert found.origin == f"{__file__}:{MM_LINE - 1}"
     assert "fallback" in (found.hint or "")
@@ -131,7 +131,7 @@ def test_an_error_of_the_lowerings_has_a_code(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(name, Mock(side_effect=KeyError("mm")))
     error = diagnostics_of({"frontend": "lowering"})
     (found,) = error.diagnostics
-    assert found.code is Code.INDUCTOR_FAILED
+    assert found.code is Code.COMPILATION_FAILED
     assert "KeyError: 'mm'" in found.message
     assert found.origin == f"{__file__}:{MM_LINE}"
     assert "fallback" in (found.hint or "")

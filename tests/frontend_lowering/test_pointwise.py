@@ -216,3 +216,31 @@ def test_inputs_that_are_written() -> None:
         return x * y
 
     check(function, torch.randn(3, 4), torch.randn(3, 4))
+
+
+def _quotients(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+    one, number = y[:1], y[0]
+    divisors = (y, y[:, None], one, number, number.float(), 3.7, 7)
+    results = [torch.div(x, each, rounding_mode="trunc") for each in divisors]
+    dividends = (number, one, 3)
+    return results + [torch.div(each, x, rounding_mode="trunc") for each in dividends]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_truncated_quotients_of_half_types_are_eagers(dtype: torch.dtype) -> None:
+    x, y = (torch.randn(2, 400) * 20).to(dtype)
+    check(_quotients, x, y, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_powers_of_half_types_round_as_eager(dtype: torch.dtype) -> None:
+    x = torch.randn(4000).to(dtype)
+    options: Any = {"frontend": "lowering", "rounding": "eager"}
+    torch._dynamo.reset()
+
+    @torch.compile(backend="wrapperir", options=options)
+    def powers(x: torch.Tensor) -> list[torch.Tensor]:
+        return [x**exponent for exponent in (-2, 2, 3, 3.0)]
+
+    expected = [x**exponent for exponent in (-2, 2, 3, 3.0)]
+    torch.testing.assert_close(powers(x), expected, rtol=0, atol=0)

@@ -161,7 +161,7 @@ class Code(StrEnum):
     INDUCTOR_OPERATOR = "WIR652"  # A kernel of Inductor is not a registered operator
     INDUCTOR_VALUE = "WIR653"  # A value or element type has no form in a program
     INDUCTOR_KERNEL = "WIR654"  # A kernel's definition is of an unknown form
-    INDUCTOR_FAILED = "WIR655"  # PyTorch raised an error while it compiled a graph
+    COMPILATION_FAILED = "WIR655"  # PyTorch or the lowering raised an error of its own
     UNSUPPORTED_RELEASE = "WIR656"  # PyTorch is older or newer than the adapter supports
     UNKNOWN_OPTION = "WIR660"  # A backend option of torch.compile is unknown
     INVALID_OPTION = "WIR661"  # A backend option of torch.compile has an invalid value

@@ -78,7 +78,7 @@ def reporting_failures(session: "Session") -> Generator[None]:
                 hint="install one, such as g++, or set CXX to it",
             ) from inner
         at = frames[-1]
-        raise Code.INDUCTOR_FAILED.error(
+        raise Code.COMPILATION_FAILED.error(
             f"PyTorch failed to compile the graph: {type(inner).__name__}:"
             f" {first_line(inner)}",
             notes=(Note(message=f"raised at {at.filename}:{at.lineno}, in {at.name}"),),

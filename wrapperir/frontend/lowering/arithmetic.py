@@ -6,8 +6,11 @@ from typing import Any
 
 import torch
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as KIND
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
+from wrapperir.frontend.aten.values import lower_dtype
 from wrapperir.frontend.lowering.elementwise import (
+    Compute,
     broadcast_point,
     build_elements,
     check_devices,
@@ -23,6 +26,7 @@ from wrapperir.frontend.lowering.rules import RULES, NotLoweredError, rule
 from wrapperir.frontend.lowering.scope import LoopScope
 from wrapperir.frontend.lowering.values import NodeValue
 from wrapperir.ir import DType
+from wrapperir.lowering.dtypes import HALVES
 from wrapperir.lowering.scalar_op import ScalarOp as Op
 
 aten: Any = torch.ops.aten
@@ -152,9 +156,46 @@ def _divide_rounding(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     operands = node.args[:2]
     if mode == "floor":
         return _checked_division(scope, node, operands, Op.FLOORDIV)
+    if mode == "trunc" and _rounds_quotients(node, operands[1]):
+        return map_elements(scope, node, operands, KIND.DEFAULT, _truncated_quotient(node))
     if mode == "trunc":
         return _checked_division(scope, node, operands, Op.TRUNCDIV)
     return map_elements(scope, node, operands, KIND.INT_TO_FLOAT, plain(Op.DIV))
+
+
+def _rounds_quotients(node: torch.fx.Node, divisor: Any) -> bool:
+    """Say whether eager rounds quotients of a half type before it truncates them.
+
+    It does not where the divisor is one number on the CPU.
+    """
+    if not isinstance(divisor, torch.fx.Node) or _half_type(node) is None:
+        return False
+    example: Any = divisor.meta.get("val")
+    if not isinstance(example, torch.Tensor):
+        return False
+    return example.device.type != "cpu" or not statically_known_true(example.numel() == 1)
+
+
+def _half_type(node: torch.fx.Node) -> DType | None:
+    dtype = lower_dtype(node.meta["val"].dtype)
+    return dtype if dtype in HALVES else None
+
+
+def _truncated_quotient(node: torch.fx.Node) -> Compute:
+    """Return the computation of a quotient that is rounded to a half type, and truncated.
+
+    A quotient just below a whole number becomes that number, so its rounding must stay
+    where casts to half types and back are dropped: they are not, around the bits.
+    """
+    half = _half_type(node)
+    assert half is not None
+
+    def compute(builder: NestBuilder, values: Sequence[str]) -> str:
+        quotient = builder.cast(builder.apply(Op.DIV, *values), half)
+        quotient = builder.bitcast(builder.bitcast(quotient, DType.I16), half)
+        return builder.apply(Op.TRUNC, builder.cast(quotient, DType.F32))
+
+    return compute
 
 
 @rule(aten.copy_.default)

@@ -213,7 +213,7 @@ class _TracedGraph:
             raise
         except Exception as error:
             at = traceback.extract_tb(error.__traceback__)[-1]
-            raise Code.INDUCTOR_FAILED.error(
+            raise Code.COMPILATION_FAILED.error(
                 f"the graph was not lowered: {type(error).__name__}: {first_line(error)}",
                 notes=(Note(message=f"raised at {at.filename}:{at.lineno}, in {at.name}"),),
                 origin=error_origin(error, node_location),

@@ -1,7 +1,7 @@
 """Rules of operators on elements that a table says: one computation, one promotion."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import torch
 from attrs import frozen
@@ -26,6 +26,9 @@ from wrapperir.lowering.scalar_op import operand_count
 
 aten: Any = torch.ops.aten
 prims: Any = torch.ops.prims
+
+_OfSquare: TypeAlias = Callable[[NestBuilder, str, str], str]
+"""Computes an element from its operand's square and its operand."""
 
 
 @frozen
@@ -72,26 +75,45 @@ def _square(builder: NestBuilder, values: Sequence[str]) -> str:
     return builder.apply(Op.MUL, x, x)
 
 
-def _cube(builder: NestBuilder, values: Sequence[str]) -> str:
-    (x,) = values
-    return builder.apply(Op.MUL, _square(builder, values), x)
+def _cube(builder: NestBuilder, square: str, x: str) -> str:
+    return builder.apply(Op.MUL, square, x)
 
 
-def _inverse_square(builder: NestBuilder, values: Sequence[str]) -> str:
-    return _reciprocal(builder, [_square(builder, values)])
+def _inverse_square(builder: NestBuilder, square: str, _: str) -> str:
+    return _reciprocal(builder, [square])
+
+
+def _of_square(function: _OfSquare, kept: DType) -> Compute:
+    """Return the computation of a power from the square, which is rounded to a dtype."""
+
+    def compute(builder: NestBuilder, values: Sequence[str]) -> str:
+        (x,) = values
+        square = builder.cast(_square(builder, values), kept)
+        return function(builder, builder.cast(square, builder.dtype(x)), x)
+
+    return compute
 
 
 _POWERS: dict[float, Compute] = {
-    **{2: _square, 3: _cube, -1: _reciprocal, -2: _inverse_square},
-    **{0.5: plain(Op.SQRT), -0.5: plain(Op.RSQRT)},
+    **{2: _square, -1: _reciprocal, 0.5: plain(Op.SQRT), -0.5: plain(Op.RSQRT)},
 }
+_POWERS_OF_SQUARES: dict[float, _OfSquare] = {3: _cube, -2: _inverse_square}
 """Powers of real numbers that eager computes with other operators."""
 
 
 def _power(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     base, exponent = node.args
     dtype = compute_dtype(node.args, KIND.BOOL_TO_LONG)
-    compute = _POWERS.get(exponent) if isinstance(exponent, int | float) else None
+    example: torch.Tensor = node.meta["val"]
+    compute: Compute | None = None
+    if isinstance(exponent, int | float):
+        compute = _POWERS.get(exponent)
+        of_square = _POWERS_OF_SQUARES.get(exponent)
+        if of_square is not None:
+            # Eager computes powers of f16 in f32 on CPUs.
+            in_f32 = example.dtype is torch.float16 and example.device.type == "cpu"
+            kept = scope.element_type(dtype if in_f32 else example.dtype)
+            compute = _of_square(of_square, kept)
     if compute is None or not dtype.is_floating_point:
         return Pointwise(plain(Op.POW), KIND.BOOL_TO_LONG, 2)(scope, node)
     return build_elements(scope, node, [base], [scope.element_type(dtype)], compute)
