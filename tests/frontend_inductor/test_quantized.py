@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 import torch
+from torch._dynamo.exc import BackendCompilerFailed
 from torch._subclasses import FakeTensorMode
 from torch.utils import _pytree as pytree
 
 from tests.frontend_inductor.captured import capture_one
 from wrapperir.diagnostics import DiagnosticError
+from wrapperir.frontend.export import lower_exported
 from wrapperir.frontend.inductor import capture
 from wrapperir.interp import interpret
 from wrapperir_cpp.emitter import CppEmitter
@@ -82,6 +84,22 @@ def test_other_uses_are_refused(function: Callable[..., Any]) -> None:
     torch._dynamo.reset()
     with pytest.raises(DiagnosticError, match=r"WIR653: %buf\d+ is used as a tensor"):
         capture(function, (X,))
+
+
+class Module(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return quantized(x).dequantize()
+
+
+def test_other_frontends_refuse_quantized_dtypes() -> None:
+    """They give results the types of fake tensors, which do not know of quantization."""
+    with pytest.raises(DiagnosticError, match=r"the dtype torch\.quint8 has no form"):
+        lower_exported(torch.export.export(Module(), (X,)))
+    torch._dynamo.reset()
+    options: dict[str, Any] = {"frontend": "lowering"}
+    compiled: Any = torch.compile(Module(), backend="wrapperir", options=options)
+    with pytest.raises(BackendCompilerFailed, match=r"the dtype torch\.quint8 has no form"):
+        compiled(X)
 
 
 def test_pytorch_traces_quantized_tensors_as_tensors_of_floats() -> None:

@@ -140,8 +140,6 @@ def lower_constant(value: Any, code: Code = Code.UNSUPPORTED_ARGUMENT) -> wir.Ar
         case complex():
             return wir.ComplexLiteral(value.real, value.imag)
         case torch.dtype():
-            if is_quantized(value):
-                return wir.TorchEnum("quantized_dtype", str(value).removeprefix("torch."))
             return lower_dtype(value, code)
         case torch.device():
             return lower_device(value)

@@ -145,6 +145,9 @@ def lower_argument(scope: BlockScope, value: Any) -> wir.Argument:
         return scope.resolve(lower_sympy(value))
     if aten.is_symbolic(value):
         return lower_sympy(aten.expr_of(value))
+    if isinstance(value, torch.dtype) and aten.is_quantized(value):
+        # The caller gives the result the type of an object, as its fake tensor does not.
+        return wir.TorchEnum("quantized_dtype", str(value).removeprefix("torch."))
     return aten.lower_constant(value, Code.INDUCTOR_VALUE)
 
 
