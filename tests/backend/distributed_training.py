@@ -1,6 +1,7 @@
 """Trains a tensor-parallel model on two ranks, and compares its gradients with eager's.
 
-``python -m tests.backend.distributed_training EMITTER``; each rank is a process.
+``python -m tests.backend.distributed_training EMITTER``; each rank is a fork of
+this process, with all that it imported.
 """
 
 import os
@@ -50,6 +51,6 @@ if __name__ == "__main__":
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     with TemporaryDirectory() as folder:
         meeting = str(Path(folder) / "meeting")
-        spawn: Any = vars(multiprocessing)["spawn"]
-        spawn(train, (sys.argv[1], meeting), nprocs=2)
+        start: Any = vars(multiprocessing)["start_processes"]
+        start(train, (sys.argv[1], meeting), nprocs=2, start_method="fork")
     print("trained")

@@ -406,6 +406,7 @@ def test_frames_of_many_calls_at_once_are_not_kept() -> None:
     assert resident_bytes() - before < 16_000_000 * (most + CALLS) / 2
 
 
+@pytest.mark.sweep  # compiling it takes long
 def test_many_values_do_not_take_the_stack() -> None:
     count = 2300  # 37 KB
     lines = [f"%b{i} = extern_kernel aten.relu.default(%x) : f32[8]" for i in range(count)]

@@ -70,7 +70,15 @@ def facts_of(program: Program, symbol: str) -> Mapping[str, Any]:
 # Compilation
 
 
-@pytest.mark.parametrize("kind", KernelKind)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        kind
+        if kind in (KernelKind.ROW_SUM, KernelKind.SCRATCH_ADD)
+        else pytest.param(kind, marks=pytest.mark.sweep)
+        for kind in KernelKind
+    ],
+)
 def test_a_kernel_compiles_for_each_target(kind: KernelKind) -> None:
     kernel = library_kernel(kind, Language.TRITON)
     numbers = [8 for p in kernel.parameters if isinstance(p, ScalarParameter)]

@@ -40,7 +40,7 @@ def _with_indices(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> Results:
     )
 
 
-@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("dynamic", [False, pytest.param(True, marks=pytest.mark.sweep)])
 def test_elements_are_those_at_the_positions(dynamic: bool) -> None:
     x = torch.randn(4, 5)
     at = torch.tensor([[0, 3, 3], [1, 2, 0]])

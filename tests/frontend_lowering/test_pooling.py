@@ -75,7 +75,7 @@ def _pool_gradients(x: torch.Tensor, y: torch.Tensor) -> Results:
     return tuple(found)
 
 
-@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("dynamic", [False, pytest.param(True, marks=pytest.mark.sweep)])
 def test_poolings_are_those_of_eager(dynamic: bool) -> None:
     x = torch.randn(2, 3, 6, 7)
     x[0, 0, 1, 1] = float("nan")

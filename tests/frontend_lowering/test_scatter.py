@@ -63,7 +63,7 @@ def _with_indices(
     )
 
 
-@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("dynamic", [False, pytest.param(True, marks=pytest.mark.sweep)])
 def test_updates_are_those_of_eager(dynamic: bool) -> None:
     x, s = torch.randn(4, 5), torch.randn(4, 5)
     order = torch.stack([torch.randperm(5) for _ in range(4)])
