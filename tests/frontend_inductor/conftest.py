@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from filelock import FileLock
 
 from tests.frontend_inductor.captured import Capture, CaptureFailedError
 from wrapperir.ir import Program
@@ -19,18 +20,22 @@ HERE = Path(__file__).parent
 
 
 @pytest.fixture(scope="session")
-def captured(tmp_path_factory: pytest.TempPathFactory) -> Generator[Capture]:
+def captured(run_cache: Path) -> Generator[Capture]:
     """Return what captures a case, in a process with a GPU that is made up."""
     if torch.cuda.is_available():
         pytest.skip("a real GPU is there")
     if platform.system() != "Linux":
         pytest.skip("the libraries of PyTorch are named as on Linux")
-    library = tmp_path_factory.mktemp("gpu") / "gpu.so"
+    run_cache.mkdir(exist_ok=True)
+    library = run_cache / "made_up_gpu.so"
     torch_folder = Path(torch.__file__).parent
     command = ["g++", "-std=c++20", "-shared", "-fPIC", f"-I{torch_folder / 'include'}"]
     source = HERE / "made_up_gpu.cpp"
     libraries = [f"-L{torch_folder / 'lib'}", "-lc10", "-ltorch_cpu"]
-    subprocess.run([*command, str(source), "-o", str(library), *libraries], check=True)
+    with FileLock(f"{library}.lock"):  # the first process of a run builds it
+        if not library.exists():
+            command += [str(source), "-o", str(library), *libraries]
+            subprocess.run(command, check=True)
     with subprocess.Popen(
         [sys.executable, "-m", "tests.frontend_inductor.made_up_gpu", str(library)],
         stdin=subprocess.PIPE,
