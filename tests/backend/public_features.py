@@ -2,7 +2,7 @@
 
 ``make sweep-features`` runs them, with ``FRONTEND=lowering`` through that frontend;
 ``make test`` does not.  Inductor compiles each of them
-in one graph.  ``REFUSED`` lists what every emitter refuses, with the user's code.
+in one graph.  ``REFUSED`` lists what is refused, with the code.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from torch.nn import functional
 from torch.nn.attention.flex_attention import flex_attention
 from torch.utils.checkpoint import checkpoint
 
-from tests.backend.test_constructs import EMITTERS, compiled, map_rows, scan
+from tests.backend.test_constructs import EMITTERS, FRONTEND, compiled, map_rows, scan
 from tests.frontend_inductor.captured import while_loop
 
 pytestmark = pytest.mark.sweep
@@ -205,8 +205,12 @@ TRAINING: dict[str, tuple[Function, Shapes]] = {
     "dropout": (lambda x: functional.dropout(x, 0.5), ((8, 8),)),
 }
 
-REFUSED: dict[tuple[str, str], tuple[str, str]] = {
-    ("quantized", "inference"): ("WIR(653|60[34])", "a program has no quantized dtypes"),
+REFUSED: dict[tuple[str, str, str], tuple[str, str]] = {
+    ("quantized", "inductor", "cpp"): ("WIR705", "C++ has no quantized dtypes"),
+    **{
+        ("quantized", "lowering", emitter): ("WIR603", "loops have no quantized dtypes")
+        for emitter in EMITTERS
+    },
 }
 
 
@@ -277,8 +281,8 @@ def _compare(
             state[key].detach().copy_(value)
         return result, changed
 
-    refused = REFUSED.get((name, use))
-    if refused is not None and emitter != "inductor":
+    refused = REFUSED.get((name, FRONTEND, emitter))
+    if refused is not None:
         code, reason = refused
         with pytest.raises(Exception, match=code):
             once(compiled(function, emitter))
