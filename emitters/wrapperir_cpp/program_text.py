@@ -1,6 +1,6 @@
 """The text of ``program.cpp``: tables, the call's members, functions, the description."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import LiteralString, TypeAlias
 
 from wrapperir.emit import Fragment, SourceWriter, fragment, joined
@@ -11,11 +11,16 @@ from wrapperir.ir import (
     CPU,
     ONEDNN_LAYOUT,
     Expr,
+    ExternKernelLine,
+    FreeLine,
     Program,
     ScalarType,
     TensorType,
     ValueType,
 )
+from wrapperir.ir.blocks import walk_lines
+from wrapperir.ir.line_effects import LineEffects
+from wrapperir.ir.mentions import buffers_in
 from wrapperir.text import format_with_positions
 from wrapperir_cpp.context import Context, format_declaration
 from wrapperir_cpp.literals import format_bool, format_dtype, format_int, format_string
@@ -147,10 +152,12 @@ def _emit_facts(
 ) -> None:
     """Append the tables of the description, the end of the namespace, the description."""
     table = context.module.table
+    loose = _taken_by_operators(program)
     inputs = [
         (
             *(format_string(given.name), _format_kind(given.type)),
             *(_format_tensor(context, given.type), format_bool(given.mutated)),
+            format_bool(given.name in loose),
         )
         for given in program.inputs
     ]
@@ -209,6 +216,22 @@ def _emit_table(
     head = fragment("constexpr {} {}_[]", fragment(type), fragment(name))
     emit_rows(writer, head, [joined(", ", row) for row in rows])
     return fragment("{}, {}_", format_int(len(rows)), fragment(name))
+
+
+def _taken_by_operators(program: Program) -> Set[str]:
+    """Return inputs without dimensions that only operators take, and nothing changes."""
+    found = {
+        given.name
+        for given in program.inputs
+        if isinstance(given.type, TensorType) and not given.type.size and not given.mutated
+    }
+    effects = LineEffects(None)
+    for line in walk_lines(program.lines) if found else ():
+        if isinstance(line, ExternKernelLine):
+            found.difference_update(line.writes, line.aliases)
+        elif not isinstance(line, FreeLine):
+            found.difference_update(effects.visit(line).uses)
+    return found.difference(name for each in program.outputs for name in buffers_in(each))
 
 
 def _format_kind(type: ValueType) -> Fragment:

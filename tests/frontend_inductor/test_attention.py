@@ -190,4 +190,6 @@ def test_few_positions_are_attended(positions: int, has_mask: bool) -> None:
         found = torch.compile(attend, backend="wrapperir")(q, k, v)
     wanted = attend(q.double(), k.double(), v.double())
     torch.testing.assert_close(found.double(), wanted, rtol=4e-3, atol=4e-3)
-    assert found.stride() == attend(q, k, v).stride()
+    # The stride of one position means nothing.
+    strides = zip(found.shape, found.stride(), attend(q, k, v).stride(), strict=True)
+    assert all(count == 1 or ours == theirs for count, ours, theirs in strides)

@@ -23,12 +23,14 @@ struct TensorFact {
   int32_t layout;  // PyTorch's number: 0, or one of a library's own, without strides
 };
 
-// An input; it has a `type` if `kind` is WRAPPERIR_TENSOR.
+// An input; it has a `type` if `kind` is WRAPPERIR_TENSOR. What only operators take may be on the
+// CPU: PyTorch's take a tensor without dimensions from there, and return some there.
 struct InputFact {
   const char* name;
   int64_t kind;
   TensorFact type;
   bool is_mutated;
+  bool may_be_on_cpu;
 };
 
 // A constant. constants.bin has its storage, from the type's offset on: `bytes` bytes at

@@ -105,7 +105,8 @@ void check_storage_offset(
 }  // namespace
 
 void check_tensor(
-    AtenTensorHandle tensor, const TensorFact& type, const char* what, const char* name) {
+    AtenTensorHandle tensor, const TensorFact& type, const char* what, const char* name,
+    bool may_be_on_cpu) {
   int32_t layout = 0, dtype = 0, device = 0, index = 0;
   check(aoti_torch_get_layout(tensor, &layout), -1);
   if (layout != type.layout)
@@ -119,7 +120,9 @@ void check_tensor(
         dtype_names[static_cast<int32_t>(type.dtype)], name_of_code(dtype));
   check(aoti_torch_get_device_type(tensor, &device), -1);
   check(aoti_torch_get_device_index(tensor, &index), -1);
-  if (device != torch_device(type.device) || (index > 0 ? index : 0) != type.index)
+  const bool is_there =
+      device == torch_device(type.device) && (index > 0 ? index : 0) == type.index;
+  if (!is_there && !(may_be_on_cpu && device == torch_device(Device::cpu)))
     fail(
         -1, "%s%s needs to be on %s, not on %s", what, name,
         name_of_device(torch_device(type.device), type.index).c_str(),
@@ -153,7 +156,7 @@ void check_input(wrapperir_value& value, const InputFact& fact) {
       refuse_input(
           fact, std::string("a tensor, not ") +
               (is_null ? "a null handle" : name_of_kind(value.kind)));
-    return check_tensor(value.as.tensor, fact.type, an_input, fact.name);
+    return check_tensor(value.as.tensor, fact.type, an_input, fact.name, fact.may_be_on_cpu);
   }
   bool is_whole = value.kind == WRAPPERIR_INT || value.kind == WRAPPERIR_BOOL;
   if (!is_whole && (value.kind != WRAPPERIR_FLOAT || fact.kind != WRAPPERIR_FLOAT))

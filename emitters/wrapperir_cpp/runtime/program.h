@@ -31,7 +31,8 @@ inline std::string spelled(const int64_t* numbers, int64_t count) {
 
 // Check a tensor; `what` and its `name` begin the message, such as `%` and `w`.
 void check_tensor(
-    AtenTensorHandle tensor, const TensorFact& type, const char* what, const char* name);
+    AtenTensorHandle tensor, const TensorFact& type, const char* what, const char* name,
+    bool may_be_on_cpu = false);
 // Fail with what an input needs.
 [[noreturn]] void refuse_input(const InputFact& fact, const std::string& needed);
 // Check an input. A number becomes one of the declared kind; a float is never an int or a bool.
