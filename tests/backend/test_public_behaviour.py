@@ -245,7 +245,15 @@ def _compiled_ahead_of_time(compile: Compile) -> None:
 
 @pytest.mark.parametrize(
     ("name", "emitter"),
-    [(name, emitter) for name in CASES for emitter in EMITTERS],
+    [
+        # Each runs with one emitter here, with the others in the sweep.
+        pytest.param(
+            *(name, emitter),
+            marks=() if i % len(EMITTERS) == j else pytest.mark.sweep,
+        )
+        for i, name in enumerate(CASES)
+        for j, emitter in enumerate(EMITTERS)
+    ],
 )
 def test_it_works(name: str, emitter: str) -> None:
     options = {"emitter": emitter}
