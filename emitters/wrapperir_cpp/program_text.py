@@ -12,7 +12,6 @@ from wrapperir.ir import (
     ONEDNN_LAYOUT,
     Expr,
     ExternKernelLine,
-    FreeLine,
     Program,
     ScalarType,
     TensorType,
@@ -229,8 +228,10 @@ def _taken_by_operators(program: Program) -> Set[str]:
     for line in walk_lines(program.lines) if found else ():
         if isinstance(line, ExternKernelLine):
             found.difference_update(line.writes, line.aliases)
-        elif not isinstance(line, FreeLine):
-            found.difference_update(effects.visit(line).uses)
+            continue
+        of_line = effects.visit(line)
+        if of_line.launches or of_line.definitions or of_line.symbol:
+            found.difference_update(of_line.uses)
     return found.difference(name for each in program.outputs for name in buffers_in(each))
 
 

@@ -24,6 +24,7 @@ program @main(%x: f32[4]@cuda:0, %s: f32[]@cuda:0, %t: {t}@cuda:0) {{
     [
         ("f32[]", "", "", True),
         ("f32[]", "  free %t\n", "", True),
+        ("f32[]", "  assert_size_stride %t () ()\n", "", True),
         ("f32[1]", "", "", False),
         ("f32[]", "", ", %t", False),
         ("mutated f32[]", "", "", False),

@@ -12,6 +12,7 @@ from torch.utils import _pytree as pytree
 from tests.frontend_inductor import gpu_cases
 from tests.frontend_inductor.captured import Capture, CaptureFailedError, lines_of
 from tests.frontend_inductor.user_stream_cases import CASES
+from tests.torch_release import BEFORE_2_12
 from wrapperir.frontend.inductor import stream_operators, user_streams, versions
 from wrapperir.interp import interpret
 from wrapperir.ir import (
@@ -222,6 +223,9 @@ def test_results_match_eager(name: str, emitter: str) -> None:
         torch.testing.assert_close(compiled(x), reference(x), **CLOSE)
 
 
+@pytest.mark.xfail(
+    BEFORE_2_12, reason="2.11 works on one stream, which the user's events do not order"
+)
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("emitter", ["python", "cpp", "fx"])
