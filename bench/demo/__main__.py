@@ -2,7 +2,7 @@
 
 Each model runs in eager mode, under plain Inductor and under ``backend="wrapperir"``; the
 GPT-2 in training too.  A result may differ from eager's by no more than Inductor's does,
-unless it is at least as close as eager's to the result of the model in f64.  Every
+unless its relative error against the model in f64 is at most 1.1 of eager's.  Every
 captured program must verify and survive the round trips through text, JSON and an FX
 graph.  The reference interpreter, emitted Python, emitted C++ and the FX graph must give
 the same bits.  Programs whose kernels sum in any order, which occurs only in training, may

@@ -16,6 +16,7 @@ from rich.progress import Progress
 
 from bench.machine import describe_gpu_machine, describe_machine, measured_commit
 from bench.markdown import escape_cell
+from bench.model_run import NOISE
 from bench.results import ROOT, Record, ResultFile
 from bench.sweep.gpu_model_sample import (
     CONTENDERS,
@@ -44,9 +45,10 @@ in training too, compiled with `backend="wrapperir"` and with plain Inductor. Ma
 
 All is in f32, without TF32. The error is the largest absolute difference from eager over
 every output and, in training, every gradient and buffer. As in `make demo`, a result
-passes if its error is at most plain Inductor's in the same process, or if it is at least
-as close as eager's to the result of the model in f64. In training, where kernels may add
-in any order, Inductor's error is the largest of {runs} runs, wrapperir's that of the first.
+passes if its error is at most plain Inductor's in the same process, or if its relative
+error against the model in f64 is at most {noise} of eager's: the largest difference is
+often the rounding of one number. In training, where kernels may add in any order,
+Inductor's error is the largest of {runs} runs, wrapperir's that of the first.
 
 Seconds are those of the first call with empty caches, compilation included; processes
 that ran at the same time make them longer, so they compare contenders, no more. *python*,
@@ -119,6 +121,7 @@ def _lost(sample: Sample, lost: Lost, seconds: float) -> Record:
 def page_text(records: Mapping[str, Record], machine: str, commit: str) -> str:
     """Return the page of these records; what has not run yet is shown as such."""
     text = INTRODUCTION.format(
+        noise=NOISE,
         models=len(WIDE),
         trained=sum(architecture.trained for architecture in WIDE),
         target=TARGET,
