@@ -46,7 +46,12 @@ def record_name(task: str, contender: str) -> str:
 def run_sample(sample: Sample) -> list[Record]:
     """Return how a model fared, a record for each contender."""
     warnings.simplefilter("ignore")
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cuda.matmul.allow_tf32 = False
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        return _records(sample)
+
+
+def _records(sample: Sample) -> list[Record]:
     try:
         prepared = Prepared.of(WIDE_ZOO[sample.task], sample.device)
     except Exception as failure:

@@ -78,7 +78,7 @@ def compare(found: Any, expected: Any, rtol: float | None, atol: float | None) -
         assert a.stride() == b.stride() or 0 in b.shape
         torch.testing.assert_close(a, b, rtol=rtol, atol=atol, equal_nan=True)
         if b.dtype.is_floating_point:
-            zero = b == 0
+            zero = (a == 0) & (b == 0)
             assert torch.equal(a[zero].signbit(), b[zero].signbit()), (
                 "zeros have other signs"
             )
