@@ -87,11 +87,15 @@ def _record(
         return record | describe_failure(ours.failure)
     try:
         excess = describe_excess(
-            prepared.expected, ours.tensors, inductor.error, prepared.exact
+            prepared.expected,
+            ours.tensors,
+            inductor.tensors,
+            inductor.error,
+            prepared.exact,
         )
     except Exception as failure:
         excess = (
             f"error {ours.error:.3g} exceeds plain Inductor's {inductor.error:.3g},"
-            f" and there is no run in f64: {first_line(failure)}"
+            f" and the model does not run in f64: {first_line(failure)}"
         )
     return record | {"status": "pass" if excess is None else "wrong", "detail": excess}

@@ -46,9 +46,9 @@ in training too, compiled with `backend="wrapperir"` and with plain Inductor. Ma
 All is in f32, without TF32. The error is the largest absolute difference from eager over
 every output and, in training, every gradient and buffer. As in `make demo`, a result
 passes if its error is at most plain Inductor's in the same process, or if its relative
-error against the model in f64 is at most {noise} of eager's: the largest difference is
-often the rounding of one number. In training, where kernels may add in any order,
-Inductor's error is the largest of {runs} runs, wrapperir's that of the first.
+error against the model in f64 is at most {noise} of eager's or of Inductor's: the largest
+difference is often the rounding of one number. In training, where kernels may add in any
+order, Inductor's error is the largest of {runs} runs, wrapperir's that of the first.
 
 Seconds are those of the first call with empty caches, compilation included; processes
 that ran at the same time make them longer, so they compare contenders, no more. *python*,

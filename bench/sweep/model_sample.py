@@ -121,7 +121,7 @@ def describe_failure(failure: Exception) -> dict[str, str | int | float | bool |
 
 
 def compile_something(backends: Sequence[CountingBackend], device: str) -> None:
-    """Compile a small function: what only a first compilation costs is no one's."""
+    """Compile a small function, so that no model pays for what only the first costs."""
     with fresh_cache():
         for backend in backends:
             compile_fresh(torch.sin, backend)(torch.ones(8, device=device))
