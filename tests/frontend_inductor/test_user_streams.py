@@ -96,7 +96,7 @@ def test_programs_compute_what_eager_does(
     if name == "copied":  # on one device, nothing orders the host's work and the copies
         text = re.sub(r" stream\(\d+\)", "", text)
     program = parse_program(text)
-    # There are no streams of the user.
+    # Here the program runs outside of torch.compile, which keeps the user's streams.
     inside = tuple(
         line
         for line in program.lines

@@ -29,8 +29,8 @@ def entered(x: torch.Tensor) -> torch.Tensor:
 def two(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Work on two side streams, the second of which waits for the first.
 
-    Inductor fuses the addition with the cosine, before the wait, and has a part of the
-    softmax on the current stream.
+    Inductor fuses the addition with the cosine and so moves it before the wait, and runs a
+    part of the softmax on the current stream.
     """
     first, second = Stream(x.device), Stream(x.device)
     with first:

@@ -1,6 +1,6 @@
 """Attention of few positions becomes a launch of a Triton kernel."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -8,12 +8,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.passes.replaced_calls import check_shared, is_replaced, on_cpu
 from wrapperir import ir as wir
 from wrapperir.emit import compile_program
 from wrapperir.interp import interpret
 from wrapperir.passes import run_passes, tile_attention
 from wrapperir.passes.tile_attention import MOST_POSITIONS
-from wrapperir.text import format_program, parse_program
+from wrapperir.text import parse_program
 from wrapperir.verify import verify
 
 TEXT = """\
@@ -43,18 +44,6 @@ USUAL = {
 }
 
 
-def is_launched(facts: Mapping[str, str]) -> bool:
-    program = parse_program(TEXT.format(**{**USUAL, **facts}))
-    assert verify(program) == ()
-    after = tile_attention(program)
-    assert verify(after) == ()
-    assert tile_attention(after) == after
-    kinds = [type(line) for line in after.lines]
-    assert (wir.KernelCallLine in kinds) == (wir.ExternKernelLine not in kinds)
-    assert (after == program) == (wir.ExternKernelLine in kinds)
-    return after != program
-
-
 @pytest.mark.parametrize(
     "facts",
     [
@@ -71,7 +60,7 @@ def is_launched(facts: Mapping[str, str]) -> bool:
     ],
 )
 def test_attention_of_few_positions_is_launched(facts: dict[str, str]) -> None:
-    assert is_launched(facts)
+    assert is_replaced(tile_attention, TEXT.format(**{**USUAL, **facts}))
 
 
 MANY = MOST_POSITIONS + 1
@@ -129,9 +118,7 @@ def test_kernels_are_shared() -> None:
     body = TEXT.format(**USUAL).partition("{\n")[2].partition("  return")[0]
     more = body.replace("%all", "%others").replace("%y", "%z").replace("%rest", "%left")
     text = TEXT.format(**USUAL).replace("  return %y", f"{more}  return %y, %z")
-    after = tile_attention(parse_program(text))
-    assert [line.name for line in after.definitions] == ["attention0"]
-    assert sum(isinstance(line, wir.KernelCallLine) for line in after.lines) == 2
+    check_shared(tile_attention(parse_program(text)), "attention0")
 
 
 def case(
@@ -189,10 +176,6 @@ def exact(inputs: list[torch.Tensor], masked: bool, causal: bool) -> torch.Tenso
 def check(found: torch.Tensor, wanted: torch.Tensor) -> None:
     tolerance = 4 * torch.finfo(found.dtype).eps
     torch.testing.assert_close(found.double(), wanted, rtol=tolerance, atol=tolerance)
-
-
-def on_cpu(program: wir.Program) -> wir.Program:
-    return parse_program(format_program(program).replace("@cuda:0", ""))
 
 
 @settings(max_examples=8, deadline=None)

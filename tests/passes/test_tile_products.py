@@ -8,13 +8,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.passes.replaced_calls import check_shared, is_replaced, on_cpu
 from wrapperir import ir as wir
 from wrapperir.emit import compile_program
 from wrapperir.interp import interpret
 from wrapperir.passes import run_passes, tile_products
 from wrapperir.passes.tile_products import LEAST_COLUMNS
-from wrapperir.text import format_program, parse_program
-from wrapperir.verify import verify
+from wrapperir.text import parse_program
 
 PRODUCT = """\
 wrapperir 1
@@ -35,15 +35,7 @@ USUAL = {
 
 
 def changed(facts: Mapping[str, str]) -> bool:
-    program = parse_program(PRODUCT.format(**{**USUAL, **facts}))
-    assert verify(program) == ()
-    after = tile_products(program)
-    assert verify(after) == ()
-    assert tile_products(after) == after
-    kinds = [type(line) for line in after.lines]
-    assert (wir.KernelCallLine in kinds) == (wir.ExternKernelLine not in kinds)
-    assert (after == program) == (wir.ExternKernelLine in kinds)
-    return after != program
+    return is_replaced(tile_products, PRODUCT.format(**{**USUAL, **facts}))
 
 
 @pytest.mark.parametrize(
@@ -152,18 +144,13 @@ def test_kernels_are_shared() -> None:
     lines, end = body.split("  return")
     more = lines.replace("%y", "%z")
     after = tile_products(parse_program(f"{head}{{\n{lines}{more}  return %z,{end}"))
-    assert [line.name for line in after.definitions] == ["product0"]
-    assert sum(isinstance(line, wir.KernelCallLine) for line in after.lines) == 2
+    check_shared(after, "product0")
 
 
 def check(found: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> None:
     exact = left.double() @ right.double()
     rounded = (exact.to(found.dtype).double() - exact).norm()
     assert (found.double() - exact).norm() <= 1.5 * rounded + 1e-6
-
-
-def on_cpu(program: wir.Program) -> wir.Program:
-    return parse_program(format_program(program).replace("@cuda:0", ""))
 
 
 @settings(max_examples=8, deadline=None)

@@ -97,7 +97,7 @@ _DTYPES = frozenset({wir.DType.F16, wir.DType.BF16})
 
 @frozen
 class _Kernel:
-    """What makes a kernel another one."""
+    """What a kernel is made for; calls that agree in all of it share one."""
 
     dtype: wir.DType
     width: int
@@ -253,7 +253,7 @@ def _operator(line: wir.BodyLine) -> str:
 
 
 def _uses(program: wir.Program) -> Counter[str]:
-    """Count how often each name is used; a ``free`` is no use."""
+    """Count how often each name is used, other than by a ``free``."""
     uses: Counter[str] = Counter()
     effects = LineEffects(None)
     results = [*program.outputs]

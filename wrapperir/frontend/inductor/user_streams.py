@@ -239,10 +239,12 @@ def lower_synchronization(scope: "BlockScope", node: Any) -> None:
         case "streams.synchronize_stream.default":
             _call(scope, f"{NAMESPACE}.synchronize", numbers[0], _index(streams))
             _order(scope, numbers[0], streams.all)
-        case _:  # synchronize_device
+        case "streams.synchronize_device.default":
             _call(scope, "streams.synchronize_device", 0, *values)
             for number in streams.all:
                 _order(scope, number, streams.all)
+        case operator:
+            raise AssertionError(f"{operator} is not an operator on streams")
 
 
 def order_after_main(scope: "BlockScope") -> None:
