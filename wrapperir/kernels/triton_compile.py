@@ -35,7 +35,10 @@ _IMPORTED = re.compile(
     re.MULTILINE,
 )
 _WORKER = Path(__file__).with_name("triton_worker.py")
-_COMPILER: tuple[str, ...] = "triton.compiler.compiler", "triton.backends.nvidia.compiler"
+_COMPILER: tuple[str, ...] = (
+    *("triton.compiler.compiler", "triton.compiler.code_generator"),
+    "triton.backends.nvidia.compiler",
+)
 
 T = TypeVar("T")
 
@@ -245,14 +248,20 @@ class Workers:
         self._lock = threading.Lock()
         self._nursery: _Nursery | None = None
         self._owner = os.getpid()
+        self._expected: dict[str, None] = {}
+
+    def expect(self, modules: Iterable[str]) -> None:
+        """Have the process import modules as soon as it starts: sources to come do so."""
+        self._expected.update(dict.fromkeys(modules))
 
     def start(self, modules: Sequence[str] = ()) -> None:
         """Start the process that forks others, if it does not run; do not wait for it.
 
-        ``modules`` are imported there once: those that sources of kernels import.
+        ``modules`` are imported there once: those that sources of kernels import, beside
+        those that are expected.
         """
         with suppress(_EndedError):
-            self._running(modules)
+            self._running((*modules, *self._expected))
 
     def compile(self, directory: Path, names: str, modules: Sequence[str] = ()) -> None:
         """Do the jobs in a directory; ``names`` are their kernels', for messages.
@@ -320,8 +329,8 @@ def imported_modules(sources: Iterable[str]) -> tuple[str, ...]:
 
 
 def start_compiler() -> None:
-    """Start the process that compiles Inductor's kernels, and do not wait for it."""
-    WORKERS.start((*_COMPILER, "torch._inductor.runtime.triton_helpers"))
+    """Start the process that compiles kernels, and do not wait for it."""
+    WORKERS.start(_COMPILER)
 
 
 WORKERS = Workers()

@@ -7,7 +7,8 @@ The process reads a command a line.  ``run PATH`` forks a process that reads ``j
 in that directory, and writes the compiled kernels beside it and ``results.json``; the
 answer is the line ``STATUS PATH`` once that process has ended, maybe after later commands.
 A job that fails has an ``error``.  ``end PATH`` kills the process of a directory.
-``import NAME ...`` imports modules that sources import, once for all later processes.
+``import NAME ...`` imports modules that sources import, and has Triton digest its own
+files, once for all later processes.
 
 The text of this module is copied beside emitted Python.
 """
@@ -21,7 +22,7 @@ import re
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -230,6 +231,17 @@ def _do_jobs(directory: str) -> None:
         os._exit(status)
 
 
+def import_modules(names: Iterable[str]) -> None:
+    """Import modules, and have Triton digest its own files if it is one of them."""
+    for name in names:
+        with contextlib.suppress(Exception):  # the source that needs it says more
+            importlib.import_module(name)
+    for name in ("triton.runtime.cache", "triton.compiler.compiler"):  # by its version
+        digest = getattr(sys.modules.get(name), "triton_key", None)
+        if digest is not None:
+            digest()  # this takes longer than to compile a kernel, and is remembered
+
+
 def main() -> None:
     """Follow the commands of standard input."""
     # Interpreted kernels cannot be compiled.
@@ -249,9 +261,7 @@ def main() -> None:
         elif command == "end":
             processes.end(words)
         elif command == "import":
-            for name in words.split():
-                with contextlib.suppress(Exception):  # the source that needs it says more
-                    importlib.import_module(name)
+            import_modules(words.split())
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     processes.reap(0)
 

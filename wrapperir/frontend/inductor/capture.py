@@ -25,6 +25,7 @@ from wrapperir.frontend import Lowered
 from wrapperir.frontend.aten.attention import densify_masks, shorten_attention
 from wrapperir.frontend.failures import compile_or_fall_back
 from wrapperir.frontend.inductor.compile_processes import (
+    expect_imports,
     kernels_not_compiled,
     processes_started_late,
 )
@@ -175,6 +176,7 @@ def _compile_or_advise(
 
     ``stock`` are Inductor's settings, or ``None`` to raise the error, with advice.
     """
+    expect_imports()
     begin()
     original = graph if stock is None else _copy_graph(graph)
 

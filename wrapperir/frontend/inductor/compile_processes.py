@@ -25,6 +25,13 @@ def _start_later(stock: Callable[[], None]) -> "staticmethod[[], None]":
     return staticmethod(wakeup)
 
 
+def expect_imports() -> None:
+    """Say what the kernels import that Inductor writes; importing it takes two seconds."""
+    from wrapperir.kernels.triton_compile import WORKERS
+
+    WORKERS.expect(["torch._inductor.runtime.triton_helpers"])
+
+
 processes_started_late = SharedPatch(AsyncCompile, "wakeup", _start_later)
 """The context in which Inductor starts its processes only where it uses them."""
 
