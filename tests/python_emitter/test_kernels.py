@@ -36,12 +36,15 @@ BUFFER = BufferParameter("p", DType.F32, Access.READ_WRITE)
 
 
 def program_of(
-    definition: KernelDefinitionLine, *scalars: Expr, device: Device | None = None
+    definition: KernelDefinitionLine,
+    *scalars: Expr,
+    device: Device | None = None,
+    length: int = 16,
 ) -> Program:
-    """Call a kernel on an f32 buffer of 16 and numbers."""
+    """Call a kernel on an f32 buffer and numbers."""
     builder = ProgramBuilder()
     on = device or Device("cpu")
-    x = builder.input(tensor("f32", (16,), device=on), name="x", mutated=True)
+    x = builder.input(tensor("f32", (length,), device=on), name="x", mutated=True)
     arguments: list[KernelOperand] = [x, *scalars]
     builder.call(builder.kernel(definition), *arguments, device=on)
     return builder.build()
@@ -60,9 +63,8 @@ def cpp(
     )
 
 
-@pytest.mark.parametrize(
-    ("dtype", "c_type", "value"),
-    [
+def test_a_cpp_kernel_takes_numbers_of_any_type() -> None:
+    numbers = [
         (DType.I64, "int64_t", -(2**62)),
         (DType.I32, "int32_t", -7),
         (DType.I16, "int16_t", 300),
@@ -78,14 +80,19 @@ def cpp(
         (DType.I32, "int32_t", 7.0),
         (DType.U8, "uint8_t", 7.0),
         (DType.BOOL, "bool", 0.5),
-    ],
-)
-def test_a_cpp_kernel_takes_numbers_of_any_type(
-    dtype: DType, c_type: str, value: int | float
-) -> None:
-    body = "double v = double(a); p[0] = float(v); p[1] = float((v - p[0]) * 1e12);"
-    kernel = cpp(body, ScalarParameter("a", dtype), types=f", {c_type} a")
-    assert_runs_as_interpreted(program_of(kernel, value))
+    ]
+    # One kernel takes them all: compiling one for each takes seconds.
+    kernel = cpp(
+        "".join(
+            f"{{ double v = double(a{i}); p[{2 * i}] = float(v);"
+            f" p[{2 * i + 1}] = float((v - p[{2 * i}]) * 1e12); }}\n"
+            for i in range(len(numbers))
+        ),
+        *(ScalarParameter(f"a{i}", dtype) for i, (dtype, _, _) in enumerate(numbers)),
+        types="".join(f", {c_type} a{i}" for i, (_, c_type, _) in enumerate(numbers)),
+    )
+    values = (value for _, _, value in numbers)
+    assert_runs_as_interpreted(program_of(kernel, *values, length=2 * len(numbers)))
 
 
 @pytest.mark.parametrize("name", ["Half", "BFloat16"])
