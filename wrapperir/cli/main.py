@@ -7,8 +7,8 @@ import click
 from wrapperir import __version__
 
 _MODULES = {
-    **dict.fromkeys(("compile", "graphs", "lower", "memory", "run", "tune")),
-    **dict.fromkeys(("emit", "opt", "package", "plugins", "print", "verify"), "programs"),
+    **dict.fromkeys(("compile", "graphs", "lower", "memory", "plugins", "run", "tune")),
+    **dict.fromkeys(("emit", "opt", "package", "print", "verify"), "programs"),
 }
 """The module of each subcommand, ``None`` for a module of the same name."""
 
@@ -43,6 +43,6 @@ def main() -> None:
     """Check, print, transform, run and compile host programs around tensor kernels.
 
     A program is a .wir or .json file, a directory that compile wrote, or - for standard
-    input.  Only compile, lower, run and tune execute code; plugins, emit and what they
-    import are installed packages.
+    input.  Only compile, lower, run, tune and plugins check execute code; plugins, emit and
+    what they import are installed packages.
     """

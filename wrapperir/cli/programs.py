@@ -1,4 +1,4 @@
-"""The commands that execute nothing: print, verify, opt, emit, package and plugins."""
+"""The commands that execute nothing: print, verify, opt, emit and package."""
 
 import difflib
 from collections.abc import Callable, Sequence
@@ -257,40 +257,3 @@ def package_command(directory: str, file: str, form: Literal["text", "json"]) ->
     target = Path(file)
     find_emitter(manifest.emitter).package(artifact, target)
     click.echo(f"{file}: {target.stat().st_size} bytes")
-
-
-@click.command(name="plugins", epilog=options.examples("wrapperir plugins"))
-@reporting
-def plugins_command() -> None:
-    """List the installed plugins, their emitters and their renderers of kernels.
-
-    Plugins that do not load are listed with their cause; the status is then 1.
-    """
-    from wrapperir.plugin import plugin_manager
-
-    manager = plugin_manager()
-    rows = [("PLUGIN", "DISTRIBUTION", "EMITTERS", "RENDERERS")]
-    rows += [
-        (
-            p.name,
-            f"{p.distribution} {p.version}".strip(),
-            ", ".join(p.emitters) or "none",
-            ", ".join(renderer.language.value for renderer in p.renderers) or "none",
-        )
-        for p in manager.plugins
-    ]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        click.echo("  ".join(cells).rstrip())
-    for broken in manager.broken:
-        click.echo(f"\n{broken.name} of {broken.distribution} did not load:", err=True)
-        click.echo(_indented(broken.traceback), err=True, nl=False)
-    for conflict in manager.conflicts:
-        click.echo(f"\n{conflict.code.value}: {conflict.message}", err=True)
-    if manager.broken or manager.conflicts:
-        click.get_current_context().exit(ERRORS)
-
-
-def _indented(text: str) -> str:
-    return "".join(f"  {line}\n" for line in text.splitlines())

@@ -248,6 +248,9 @@ class Code(StrEnum):
     NOTHING_TO_COMPILE = "WIR907"  # Dynamo found nothing to compile in the user's function
     NO_PROGRAM = "WIR908"  # A directory that is given as a program holds none, or several
     MISSING_TORCH = "WIR909"  # PyTorch is needed and is not installed
+    UNKNOWN_CHECK = "WIR910"  # A feature, case or device to check does not exist
+    PLUGIN_NAME = "WIR911"  # A new plugin cannot have its name, or its directory exists
+    MISSING_HYPOTHESIS = "WIR912"  # Hypothesis is needed and is not installed
 
     def error(
         self,

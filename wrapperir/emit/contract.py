@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from attrs import field, frozen
 
 from wrapperir.diagnostics import Code
-from wrapperir.ir import LINES, Language, Line, Program
+from wrapperir.ir import LINES, Language, Line, Program, ZeroMode
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,12 +63,13 @@ class OutputCode:
 class Support:
     """The programs that an emitter can express.
 
-    ``devices`` of ``None`` is every device kind.  ``streams`` are the device kinds on
-    which it keeps the order of streams other than 0; what runs in the order of the
-    program, as on the CPU, keeps it without doing anything.  ``descriptors`` says whether
-    its kernels are given tensors behind descriptors.  ``choosing`` says whether its code
-    picks between the kernels of a multi-kernel while it runs; unless it says so, it is
-    given programs without multi-kernels, whose calls name what they run.
+    ``devices`` of ``None`` is every device kind.  ``zero_modes`` are those of workspaces.
+    ``streams`` are the device kinds on which it keeps the order of streams other than 0;
+    what runs in the order of the program, as on the CPU, keeps it without doing anything.
+    ``descriptors`` says whether its kernels are given tensors behind descriptors.
+    ``choosing`` says whether its code picks between the kernels of a multi-kernel while it
+    runs; unless it says so, it is given programs without multi-kernels, whose calls name
+    what they run.
     """
 
     lines: frozenset[type[Line]] = field(default=frozenset(LINES))
@@ -77,6 +78,7 @@ class Support:
     )
     devices: frozenset[str] | None = None
     streams: frozenset[str] = frozenset({"cpu"})
+    zero_modes: frozenset[ZeroMode] = frozenset(ZeroMode)
     descriptors: bool = False
     choosing: bool = False
 
@@ -123,6 +125,14 @@ class Emitter(ABC):
         artifact for later processes.
         """
         return ""
+
+    def live_bytes(self, device: str) -> int | None:
+        """Return the bytes that programs hold now on a kind of device.
+
+        ``None``, the default, says that the emitter does not count them.  The leak probe of
+        the conformance kit asks for it, and needs no answer for the CPU and for CUDA.
+        """
+        return None
 
     def preparations(
         self, devices: frozenset[str], *, is_new: bool

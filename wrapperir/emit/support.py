@@ -58,6 +58,8 @@ def check_support(
             lacking.setdefault(type(line), []).append(path)
             continue
         done = effects.visit(line)
+        for made in done.definitions:
+            found.extend(_check_zero_mode(emitter, support, made.workspace, path))
         number = 0 if done.stream is None else done.stream.number
         if done.device is not None and (number or support.devices is not None):
             found.extend(_check_device(emitter, support, done.device, number, path))
@@ -128,6 +130,19 @@ def _check_device(
             path=path,
             subject=f"stream({stream})",
             hint=_alternatives("devices with streams", support.streams),
+        )
+
+
+def _check_zero_mode(
+    emitter: str, support: Support, mode: wir.ZeroMode | None, path: LinePath
+) -> Iterator[Diagnostic]:
+    if mode is not None and mode not in support.zero_modes:
+        yield Diagnostic(
+            Code.UNSUPPORTED_FEATURE,
+            f"the {emitter} emitter has no support for {mode.value} workspaces",
+            path=path,
+            subject=mode.value,
+            hint=_alternatives("zero modes", support.zero_modes),
         )
 
 

@@ -10,11 +10,13 @@ from wrapperir.ir import (
     ExprOp,
     ItemOf,
     SizeOf,
+    SymbolDefinitionLine,
     TensorType,
     compare,
     tensor,
 )
 from wrapperir.ir.builder import BlockBuilder, KernelOperand, NamedValue, Operand
+from wrapperir.testing.cell_kernels import below_kernel, count_kernel
 from wrapperir.testing.generator import BlockGenerator, Tracked, indices
 from wrapperir.testing.pool_space import PoolSpace, TrackedMemory
 
@@ -107,6 +109,8 @@ def _predicate(generator: BlockGenerator) -> KernelOperand:
     cell = generator.find(lambda t: t.type.size == () and t.memory.written and t.plain)
     if generator.recorded:
         flag = cell = None  # no number that the host reads
+    if not generator.world.operators:
+        cell = None
     if flag is not None and generator.flip():
         return flag.value
     if cell is not None and generator.flip():
@@ -167,17 +171,15 @@ def while_loop(generator: BlockGenerator, grow: Grow) -> None:
     source = generator.pick_matrix(DType.F32)
     if generator.depth >= _DEEPEST or generator.recorded:
         return
-    begin = generator.draw(indices(_MOST_ITERATIONS + 1))
-    counter = generator.add(
-        generator.block.extern("aten.full.default", (), begin, dtype=DType.I64, type=_CELL)
-    )
+    operators = generator.world.operators
+    counter = _first_count(generator)
     invariant = _further_operands(generator)
     operands: list[BlockOperand] = [counter, source, *invariant]
 
     def condition(block: BlockBuilder, *parameters: NamedValue) -> Operand:
         count = parameters[0]
-        if generator.flip():
-            return block.extern("aten.lt.Scalar", count, _MOST_ITERATIONS, type=_BOOL)
+        if generator.flip() or SymbolDefinitionLine not in generator.world.lines:
+            return _is_below(generator, block, count)
         inner = _inner(generator, block, parameters, operands)
         symbol = inner.define_symbol(ItemOf(count.name), lower=0)
         return compare(ExprOp.LT, symbol, _MOST_ITERATIONS)
@@ -188,13 +190,13 @@ def while_loop(generator: BlockGenerator, grow: Grow) -> None:
             tracked.memory.writable = False  # a write would change initial values
         grow(inner, 2)
         result = inner.fresh_matrix()
-        following = block.extern("aten.add.Scalar", parameters[0], 1, type=_CELL)
+        following = _next_count(generator, block, parameters[0])
         inner.free_all_but([result])
         return following, result
 
     stacks: list[TensorType] = []
     count = generator.world.new_symbol()
-    if generator.flip():
+    if operators and generator.flip():
         stacks = [tensor("i64", (count,)), tensor("f32", (count, *source.type.size))]
     results = generator.block.while_loop(
         [counter.value, source.value],
@@ -211,3 +213,40 @@ def while_loop(generator: BlockGenerator, grow: Grow) -> None:
         generator.block.free(counts, stack)
         results = (*last, most)
     _add_results(generator, results)
+
+
+def _first_count(generator: BlockGenerator) -> Tracked:
+    """Return a new cell of the iterations before the first: 0 to 3, or an input's."""
+    begin = generator.draw(indices(_MOST_ITERATIONS + 1))
+    if generator.world.operators:
+        full = generator.block.extern(
+            "aten.full.default", (), begin, dtype=DType.I64, type=_CELL
+        )
+        return generator.add(full)
+    source = generator.pick_input_cell()
+    kernel = generator.world.define(count_kernel(generator.language()))
+    target = generator.add(generator.block.allocate(_CELL))
+    generator.block.call(kernel, source.value, target.value, begin)
+    return target
+
+
+def _next_count(
+    generator: BlockGenerator, block: BlockBuilder, count: NamedValue
+) -> NamedValue:
+    if generator.world.operators:
+        return block.extern("aten.add.Scalar", count, 1, type=_CELL)
+    kernel = generator.world.define(count_kernel(generator.language()))
+    following = block.allocate(_CELL)
+    block.call(kernel, count, following, 1)
+    return following
+
+
+def _is_below(
+    generator: BlockGenerator, block: BlockBuilder, count: NamedValue
+) -> NamedValue:
+    if generator.world.operators:
+        return block.extern("aten.lt.Scalar", count, _MOST_ITERATIONS, type=_BOOL)
+    kernel = generator.world.define(below_kernel(generator.language()))
+    flag = block.allocate(_BOOL)
+    block.call(kernel, count, flag, _MOST_ITERATIONS)
+    return flag

@@ -143,8 +143,8 @@ def kernel_add(generator: BlockGenerator) -> None:
     left, right = generator.pick_matrix(wir.DType.F32), generator.pick_matrix(wir.DType.F32)
     language = generator.language()
     target = _target(generator, left, right)
-    if generator.flip():
-        kinds = [KernelKind.ADD, KernelKind.ADD_REVERSED]
+    if generator.flip() or wir.MultiKernelLine not in generator.world.lines:
+        kinds = [KernelKind.ADD, KernelKind.ADD_REVERSED, KernelKind.SUBTRACT]
         kind = generator.choose(kinds)
         kernel: wir.DefinitionLine = generator.world.kernel(kind, language)
     else:
@@ -157,7 +157,8 @@ def kernel_add(generator: BlockGenerator) -> None:
 def kernel_add_blocks(generator: BlockGenerator) -> None:
     """Launch a kernel that adds two matrices behind tensor descriptors."""
     world = generator.world
-    if wir.Language.TRITON not in world.languages or world.columns % BLOCK[1]:
+    is_possible = wir.Language.TRITON in world.languages and world.descriptors
+    if not is_possible or world.columns % BLOCK[1]:
         return  # its rows would not be aligned
     left, right = generator.pick_matrix(wir.DType.F32), generator.pick_matrix(wir.DType.F32)
     if not (left.memory.aligned and right.memory.aligned):

@@ -7,12 +7,16 @@ The author of an emitter runs every case in their own tests::
         check_case(MyEmitter(), case)
 """
 
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING
+
+from attrs import define, field
 
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit import Emitter, Loaded, Value, check_support
 from wrapperir.emit.support import fit_program
+from wrapperir.ir import BufferRef, Program
 from wrapperir.testing.conformance_case import Case
 from wrapperir.testing.conformance_cases import CASES
 from wrapperir.testing.inputs import difference, example_constants, example_inputs
@@ -35,13 +39,18 @@ class Outcome(Enum):
     """The emitter declares that it lacks something that the case needs."""
 
 
-def check_case(emitter: Emitter, case: Case) -> Outcome:
-    """Compile a case and run it beside the interpreter, twice for each of its seeds.
+def check_case(
+    emitter: Emitter, case: Case, place: Callable[[Program], Program] | None = None
+) -> Outcome:
+    """Compile a case and run it beside the interpreter, three times for each of its seeds.
 
     Outputs, and inputs and constants that the program may mutate, must be equal bit for
     bit, with equal dtype, size and stride; other inputs and constants must not have
-    changed, and the list of inputs must have been emptied.  A case that faults must raise
-    an error in both.  This executes the case's kernels.
+    changed, and the list of inputs must have been emptied.  Outputs of a run must be the
+    same after the next, which is on other inputs.  A case that faults must raise an error
+    in both.  This executes the case's kernels.
+
+    ``place`` returns the program on another device, where the emitter runs it.
 
     Raises:
         ConformanceError: something differs; the message says what.
@@ -49,64 +58,123 @@ def check_case(emitter: Emitter, case: Case) -> Outcome:
     """
     from wrapperir.interp import Interpreter
 
-    program = fit_program(case.program, emitter.support)
+    placed = case.program if place is None else place(case.program)
+    program = fit_program(placed, emitter.support)
     if check_support(program, emitter.name, emitter.support):
         return Outcome.UNSUPPORTED
     artifact = emitter.emit(program)
     if emitter.emit(program) != artifact:
         raise ConformanceError(f"{case.name}: two emits of the program differ")
     for seed in case.seeds:
-        constants = example_constants(case.program, seed)
-        expected_constants = {key: t.clone() for key, t in constants.items()}
+        constants = example_constants(placed, seed)
+        expected_constants = example_constants(case.program, seed)
         loaded = emitter.load(artifact, constants)
-        interpreter = Interpreter(program, expected_constants)
-        for run in range(2):  # the second starts with the state after the first
-            where = f"{case.name}, seed {seed}, run {run}"
-            if case.faults:
-                _check_fault(where, case, loaded, interpreter, seed)
-                break
-            _check_run(where, case, loaded, interpreter, seed)
+        # What a device runs may differ from what the CPU can: the reference is the latter.
+        known = fit_program(case.program, emitter.support)
+        interpreter = Interpreter(known, expected_constants)
+        both = _Beside(case, placed, known, loaded, interpreter, seed)
+        if case.faults:
+            if not both.reference_faults():
+                return Outcome.UNSUPPORTED  # what faults was replaced for the emitter
+            both.check_fault()
+            continue
+        # Later runs start with the state after the earlier; the last has other inputs.
+        for run, number in enumerate((seed, seed, seed + _OTHER_SEED)):
+            both.check_run(run, number)
             for key, constant in constants.items():
-                _check_equal(f"{where}: constant {key}", constant, expected_constants[key])
+                wanted = expected_constants[key]
+                both.check_equal(f"run {run}: constant {key}", constant, wanted)
+        both.check_kept()
     return Outcome.PASSED
 
 
-def _check_run(
-    where: str, case: Case, loaded: Loaded, interpreter: "Interpreter", seed: int
-) -> None:
-    mine = example_inputs(case.program, seed)
-    reference = example_inputs(case.program, seed)
-    outputs = interpreter.run(list(reference))
-    given = list(mine)
-    returned = loaded(given)
-    if given:
-        raise ConformanceError(f"{where}: the list of inputs was not emptied")
-    if len(returned) != len(outputs):
-        raise ConformanceError(f"{where}: {len(returned)} outputs, not {len(outputs)}")
-    for index, (got, wanted) in enumerate(zip(returned, outputs, strict=True)):
-        _check_equal(f"{where}: output {index}", got, wanted)
-    for item, got, wanted in zip(case.program.inputs, mine, reference, strict=True):
-        if not item.donated:
-            _check_equal(f"{where}: input %{item.name} afterwards", got, wanted)
+_OTHER_SEED = 1000
+"""Added to a seed for inputs that differ."""
 
 
-def _check_fault(
-    where: str, case: Case, loaded: Loaded, interpreter: "Interpreter", seed: int
-) -> None:
-    try:
-        interpreter.run(example_inputs(case.program, seed))
-    except DiagnosticError:
-        pass
-    else:
-        raise ConformanceError(f"{where}: the interpreter does not fault")
-    try:
-        loaded(example_inputs(case.program, seed))
-    except Exception:  # which error it is, is the emitter's own
-        return
-    raise ConformanceError(f"{where}: no error was raised")
+@define
+class _Beside:
+    """A loaded program beside the interpreter, on the inputs of one seed.
 
+    ``placed`` is the program on the emitter's device, and ``reference`` is interpreted.
+    """
 
-def _check_equal(where: str, got: Value, wanted: Value) -> None:
-    found = difference(got, wanted)
-    if found is not None:
-        raise ConformanceError(f"{where} {found}")
+    case: Case
+    placed: Program
+    reference: Program
+    loaded: Loaded
+    interpreter: "Interpreter"
+    seed: int
+    outputs: list[tuple[Sequence[Value], Sequence[Value]]] = field(
+        factory=list[tuple[Sequence[Value], Sequence[Value]]]
+    )
+
+    def check_run(self, run: int, seed: int) -> None:
+        """Run both on the inputs of a seed, and compare outputs and inputs."""
+        mine = example_inputs(self.placed, seed)
+        reference = example_inputs(self.case.program, seed)
+        outputs = self.interpreter.run(list(reference))
+        given = list(mine)
+        returned = self.loaded(given)
+        if given:
+            raise self._error(f"run {run}: the list of inputs was not emptied")
+        if len(returned) != len(outputs):
+            raise self._error(f"run {run}: {len(returned)} outputs, not {len(outputs)}")
+        for index, (got, wanted) in enumerate(zip(returned, outputs, strict=True)):
+            self.check_equal(f"run {run}: output {index}", got, wanted)
+        inputs = self.case.program.inputs
+        for item, got, wanted in zip(inputs, mine, reference, strict=True):
+            if not item.donated:
+                self.check_equal(f"run {run}: input %{item.name} afterwards", got, wanted)
+        self.outputs.append((returned, outputs))
+
+    def check_kept(self) -> None:
+        """Compare the outputs of all runs again: a later run must not change them.
+
+        Inputs and constants that are outputs are left out on a device: it may have copies.
+        """
+        changing: set[str] = set()
+        if self.placed is not self.case.program:
+            changing.update(item.name for item in self.case.program.inputs)
+            changing.update(item.name for item in self.case.program.constants)
+        kept = [
+            not (isinstance(output, BufferRef) and output.name in changing)
+            for output in self.case.program.outputs
+        ]
+        for run, (returned, outputs) in enumerate(self.outputs):
+            for index, (got, wanted) in enumerate(zip(returned, outputs, strict=True)):
+                where = f"run {run}: output {index}, after the next run,"
+                if kept[index]:
+                    self.check_equal(where, got, wanted)
+
+    def reference_faults(self) -> bool:
+        """Run the interpreter, and return whether it faults.
+
+        Raises:
+            ConformanceError: it does not, on the program as the case has it.
+        """
+        try:
+            self.interpreter.run(example_inputs(self.case.program, self.seed))
+        except DiagnosticError:
+            return True
+        if self.reference == self.case.program:
+            raise self._error("the interpreter does not fault")
+        return False
+
+    def check_fault(self) -> None:
+        """Run the loaded program, which must raise an error."""
+        try:
+            self.loaded(example_inputs(self.placed, self.seed))
+        except Exception:  # which error it is, is the emitter's own
+            return
+        raise self._error("no error was raised")
+
+    def check_equal(self, where: str, got: Value, wanted: Value) -> None:
+        """Compare two values, on any device if the program was placed on another."""
+        is_moved = self.placed is not self.case.program
+        found = difference(got, wanted, any_device=is_moved)
+        if found is not None:
+            raise self._error(f"{where} {found}")
+
+    def _error(self, message: str) -> ConformanceError:
+        return ConformanceError(f"{self.case.name}, seed {self.seed}, {message}")

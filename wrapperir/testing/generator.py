@@ -4,7 +4,6 @@ The rules that make generated programs valid are here: which values may be read,
 reused or returned.  A step adds a few lines to a block and takes its operands from here.
 """
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TypeVar
@@ -19,20 +18,18 @@ from wrapperir.ir import (
     Expr,
     KernelDefinitionLine,
     Language,
-    Number,
     Symbol,
     SymbolSource,
     TensorType,
     ZeroMode,
     contiguous_stride,
-    evaluate_int,
     mul,
     product,
-    tensor,
 )
-from wrapperir.ir.builder import BlockBuilder, NamedValue, Operand, ProgramBuilder
-from wrapperir.testing.kernels import KernelKind, library_kernel
+from wrapperir.ir.builder import BlockBuilder, NamedValue, Operand
+from wrapperir.testing.kernels import KernelKind
 from wrapperir.testing.pool_space import PoolSpace, TakenUnits, TrackedMemory
+from wrapperir.testing.world import World
 
 T = TypeVar("T")
 
@@ -98,68 +95,6 @@ class TrackedTuple:
 
     value: NamedValue
     shares: TrackedMemory | None = None
-
-
-@frozen(eq=False)
-class World:
-    """The state that all blocks of a program share: sizes, kernels, features in use.
-
-    ``largest`` has the upper bounds of the symbols that sizes are made of.
-    """
-
-    builder: ProgramBuilder
-    languages: tuple[Language, ...]
-    rows: Expr
-    columns: int
-    pools: bool = True
-    special_memory: bool = False
-    largest: dict[str, Number] = field(factory=dict[str, Number])
-    kernels: dict[str, KernelDefinitionLine] = field(
-        factory=dict[str, KernelDefinitionLine]
-    )
-    program_workspaces: list[NamedValue] = field(factory=list[NamedValue])
-    counts: Counter[str] = field(factory=Counter[str])
-
-    @property
-    def numel(self) -> Expr:
-        """Elements of a matrix."""
-        return mul(self.rows, self.columns)
-
-    def matrix(self, dtype: DType) -> TensorType:
-        """Return the type that most values have: dense, rows by columns."""
-        return tensor(dtype, (self.rows, self.columns))
-
-    def vector(self, dtype: DType) -> TensorType:
-        """Return the type of one number a row."""
-        return tensor(dtype, (self.rows,))
-
-    def flat(self, dtype: DType) -> TensorType:
-        """Return the type of a matrix's elements in one dimension."""
-        return tensor(dtype, (self.numel,))
-
-    def kernel(self, kind: KernelKind, language: Language) -> KernelDefinitionLine:
-        """Return a kernel of the library, defined on its first use."""
-        return self.define(library_kernel(kind, language))
-
-    def define(self, definition: KernelDefinitionLine) -> KernelDefinitionLine:
-        """Return a kernel, defined on its first use."""
-        if definition.name not in self.kernels:
-            self.kernels[definition.name] = self.builder.kernel(definition)
-        return self.kernels[definition.name]
-
-    def most(self, numel: Expr) -> int:
-        """Return the greatest value of a number of elements."""
-        return evaluate_int(numel, self.largest)
-
-    def may_multiply(self) -> bool:
-        """Say whether one more product keeps values small enough to be exact."""
-        self.counts["product"] += 1
-        return self.counts["product"] <= 3
-
-    def new_symbol(self) -> Symbol:
-        """Return a symbol that the program does not have."""
-        self.counts["symbol"] += 1
-        return Symbol(f"u{self.counts['symbol']}")
 
 
 @define(eq=False)
@@ -258,8 +193,16 @@ class BlockGenerator:
         return self.world.kernel(kind, self.language())
 
     def workspace_mode(self) -> ZeroMode:
-        """Draw a zero mode; nested blocks have no workspaces of the program."""
-        return self.choose(list(ZeroMode) if self.depth == 0 else list(ZeroMode)[:2])
+        """Draw a zero mode; nested blocks have no workspaces of the program.
+
+        Raises:
+            NothingToUseError: the program has no workspaces.
+        """
+        modes = list(ZeroMode) if self.depth == 0 else list(ZeroMode)[:2]
+        modes = [mode for mode in modes if mode in self.world.zero_modes]
+        if not modes:
+            raise NothingToUseError
+        return self.choose(modes)
 
     def is_matrix(self, tracked: Tracked) -> bool:
         """Say whether a tensor is a dense matrix at the start of its memory."""
@@ -370,10 +313,26 @@ class BlockGenerator:
             return found.value
         source = self.find_matrix(dtype)
         type = self.world.matrix(dtype)
+        if not self.world.operators:
+            return self._negated(source).value
         if source is not None:
             return self.call("aten.neg.default", source.value, type=type).value
         value = self.block.extern("aten.full.default", type.size, 1, dtype=dtype, type=type)
         return self.add(value).value
+
+    def _negated(self, source: Tracked | None) -> Tracked:
+        """Return a new matrix that a kernel fills from ``source``, which is of f32.
+
+        Raises:
+            NothingToUseError: there is no source, or the program has no kernels.
+        """
+        if source is None:
+            raise NothingToUseError
+        kernel = self.kernel(KernelKind.NEGATE)
+        target = self.buffer(self.world.matrix(DType.F32))
+        self.block.call(kernel, source.value, target.value, self.world.numel)
+        target.memory.written = True
+        return target
 
     def free_all_but(self, kept: Sequence[NamedValue]) -> None:
         """Free, in some order, every name the block owns and does not return."""

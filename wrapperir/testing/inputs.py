@@ -57,8 +57,8 @@ def example_constants(program: wir.Program, seed: int = 0) -> "dict[str, torch.T
     Raises:
         ValueError: a size of a constant follows from no symbol with a value.
     """
-    rng = random.Random(seed)  # noqa: S311 - repeatable, not secret
-    values = _symbol_values(program, rng)
+    values = _symbol_values(program, random.Random(seed))  # noqa: S311 - repeatable
+    rng = random.Random(~seed)  # noqa: S311 - so that they are unlike the inputs
     return {c.key: _tensor(c.type, values, rng, None) for c in program.constants}
 
 
@@ -110,10 +110,11 @@ def run_example(program: wir.Program, seed: int) -> ExampleRun:
     return ExampleRun(returned[:count], kept, constants, symbols)
 
 
-def difference(got: object, wanted: object) -> str | None:
+def difference(got: object, wanted: object, *, any_device: bool = False) -> str | None:
     """Return how two values differ in a bit, dtype, size or stride; else ``None``.
 
-    Dimensions of size 1 may have any stride; without elements all strides may differ.
+    Their devices must be of one kind, unless they may be on ``any_device``.  Dimensions of
+    size 1 may have any stride; without elements all strides may differ.
     """
     import torch
 
@@ -122,7 +123,9 @@ def difference(got: object, wanted: object) -> str | None:
         return None if is_same else f"is {got!r}, not {wanted!r}"
     if not isinstance(got, torch.Tensor):
         return f"is a {type(got).__name__}, not a tensor"
-    facts = _facts(got), _facts(wanted)
+    facts = [_facts(got), _facts(wanted)]
+    if any_device:
+        facts = [{**fact, "device": "any"} for fact in facts]
     if facts[0] != facts[1]:
         return f"is {facts[0]}, not {facts[1]}"
     left, right = (t.detach().cpu().contiguous().flatten() for t in (got, wanted))

@@ -17,6 +17,10 @@ class KernelKind(Enum):
     """``out = left + right``"""
     ADD_REVERSED = "add_reversed"
     """The same sums, computed from the last element to the first."""
+    SUBTRACT = "subtract"
+    """``out = left - right``: the order of the arguments shows"""
+    NEGATE = "negate"
+    """``out = -in``"""
     RELU_INPLACE = "relu_inplace"
     """``inout = max(inout, 0)``"""
     ROW_SUM = "row_sum"
@@ -37,6 +41,8 @@ _OUT = _buffer("out_ptr0", wir.Access.WRITE)
 _BUFFERS: Mapping[KernelKind, tuple[wir.BufferParameter, ...]] = {
     KernelKind.ADD: (_LEFT, _RIGHT, _OUT),
     KernelKind.ADD_REVERSED: (_LEFT, _RIGHT, _OUT),
+    KernelKind.SUBTRACT: (_LEFT, _RIGHT, _OUT),
+    KernelKind.NEGATE: (_LEFT, _OUT),
     KernelKind.RELU_INPLACE: (_buffer("in_out_ptr0", wir.Access.READ_WRITE),),
     KernelKind.ROW_SUM: (_LEFT, _OUT),
     KernelKind.SCRATCH_WRITE: (_LEFT, _buffer("ws_ptr", wir.Access.WRITE), _OUT),
@@ -54,6 +60,14 @@ _TRITON_BODIES: Mapping[KernelKind, str] = {
     left = tl.load(in_ptr0 + back, mask)
     right = tl.load(in_ptr1 + back, mask)
     tl.store(out_ptr0 + back, left + right, mask)
+""",
+    KernelKind.SUBTRACT: """\
+    left = tl.load(in_ptr0 + x, mask)
+    right = tl.load(in_ptr1 + x, mask)
+    tl.store(out_ptr0 + x, left - right, mask)
+""",
+    KernelKind.NEGATE: """\
+    tl.store(out_ptr0 + x, -tl.load(in_ptr0 + x, mask), mask)
 """,
     KernelKind.RELU_INPLACE: """\
     value = tl.load(in_out_ptr0 + x, mask)
@@ -83,6 +97,12 @@ _CPP_BODIES: Mapping[KernelKind, str] = {
 """,
     KernelKind.ADD_REVERSED: """\
     for (int64_t x = xnumel - 1; x >= 0; --x) out_ptr0[x] = in_ptr0[x] + in_ptr1[x];
+""",
+    KernelKind.SUBTRACT: """\
+    for (int64_t x = 0; x < xnumel; ++x) out_ptr0[x] = in_ptr0[x] - in_ptr1[x];
+""",
+    KernelKind.NEGATE: """\
+    for (int64_t x = 0; x < xnumel; ++x) out_ptr0[x] = -in_ptr0[x];
 """,
     KernelKind.RELU_INPLACE: """\
     for (int64_t x = 0; x < xnumel; ++x)

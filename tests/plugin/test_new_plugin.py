@@ -1,0 +1,157 @@
+"""A new plugin of each target is built, installed, found, and passes its own checks."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.plugin.templates import TARGETS, write_plugin
+from wrapperir.plugin.templates.write import HostLanguage, render_plugin
+
+PIP_OPTIONS = ("--quiet", "--no-deps", "--no-build-isolation", "--no-index")
+ROOT = Path(__file__).parents[2]
+WARNINGS = ("-Wall", "-Wextra", "-Werror", "-pedantic", "-Wno-unused-parameter")
+NO_USE = "-Wno-unused-variable"  # a name of the program that nothing uses
+COMPILERS: Mapping[str, tuple[str, ...]] = {
+    "c": ("cc", "-xc", "-std=c11"),
+    "cpp": ("c++", "-xc++", "-std=c++17"),
+}
+PROGRAM = """\
+wrapperir 1
+
+kernel_definition @scale cpp(source: read f32*, out: write f32*, by: f32, n: i64) {
+  entry = scale
+  source {
+    | extern "C" void scale(const float* source, float* out, float by, long n) {
+    |   for (long i = 0; i < n; ++i) out[i] = source[i] * by;
+    | }
+  }
+}
+
+program @main(%free: f32[s0], %auto: f64) {
+  symbol s0: int 1..64 = size(%free, 0)
+  symbol f0: float = value(%auto)
+  %printf = allocate f32[s0 + 1]
+  %acme_free = reinterpret %printf as f32[s0; offset 1]
+  comment "*/ \\\\ a remark"
+  kernel_call @scale(%free, %acme_free, f0 * 0.5, s0)
+  assert_scalar s0 < 60 "too \\"long\\""
+  free %printf
+  return %acme_free, s0 // 2, f0
+}
+"""
+
+
+@pytest.fixture(scope="module", params=TARGETS)
+def installed(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[HostLanguage, Path, dict[str, str]]:
+    """Return a target, its new distribution, and the environment where it is installed."""
+    target: HostLanguage = request.param
+    folder = tmp_path_factory.mktemp("new") / "plugin"
+    write_plugin(f"new_{target}", target, folder)
+    place = tmp_path_factory.mktemp("installed")
+    command = [sys.executable, "-m", "pip", "install", *PIP_OPTIONS, f"--target={place}"]
+    subprocess.run([*command, str(folder)], check=True)
+    paths = [str(place), str(ROOT), str(ROOT / "emitters")]
+    return target, folder, {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+def run_own_tests(
+    installed: tuple[HostLanguage, Path, dict[str, str]], *options: str
+) -> str:
+    """Run the tests of a new distribution, and return what they print."""
+    _, folder, environment = installed
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]
+    done = subprocess.run(
+        [*command, *options],
+        env=environment,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def test_its_first_tests_pass(installed: tuple[HostLanguage, Path, dict[str, str]]) -> None:
+    few = "installed or runs or buffers or outputs or wrong"
+    assert "5 passed" in run_own_tests(installed, "-k", few)
+
+
+@pytest.mark.sweep
+def test_all_of_its_tests_pass(
+    installed: tuple[HostLanguage, Path, dict[str, str]],
+) -> None:
+    assert "15 passed, 9 skipped" in run_own_tests(installed)
+
+
+def test_names_of_a_program_are_no_names_of_the_code(
+    installed: tuple[HostLanguage, Path, dict[str, str]], tmp_path: Path
+) -> None:
+    target, _, environment = installed
+    (tmp_path / "names.wir").write_text(PROGRAM)
+    emitter = ["--emitter", f"new_{target}"]
+    command = [sys.executable, "-m", "wrapperir.cli", "emit", "names.wir", "-o", "out"]
+    subprocess.run([*command, *emitter], env=environment, cwd=tmp_path, check=True)
+    command[3:] = ["run", "names.wir", *emitter]
+    subprocess.run(command, env=environment, cwd=tmp_path, check=True)
+    if target == "python":
+        return
+    compiler, *flags = COMPILERS[target]
+    if shutil.which(compiler) is None:
+        pytest.skip(f"there is no {compiler}")
+    folder = next(tmp_path.rglob("program.wir")).parent
+    file = f"program.{target}"
+    subprocess.run(
+        [compiler, *flags, *WARNINGS, NO_USE, "-c", file, "-o", "a.o"],
+        cwd=folder,
+        check=True,
+    )
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_is_written_is_short_and_formatted(
+    target: HostLanguage, tmp_path: Path
+) -> None:
+    write_plugin("acme", target, tmp_path / "plugin")
+    package = tmp_path / "plugin" / "wrapperir_acme"
+    lines = sum(len(path.read_text().splitlines()) for path in package.iterdir())
+    assert lines < 550
+    ruff = [str(Path(sys.executable).with_name("ruff"))]
+    if not Path(ruff[0]).exists():
+        pytest.skip("ruff is not installed")
+    options = ["--isolated", "--line-length", "92", str(tmp_path)]
+    subprocess.run([*ruff, "format", "--check", *options], check=True)
+    select = ["--select", "A,B,C4,D,E,F,N,PT,RUF,SIM,UP,W", "--ignore", "A001,A002,D"]
+    subprocess.run([*ruff, "check", *select, *options], check=True)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_no_built_in_emitter_is_imported(target: HostLanguage) -> None:
+    for text in render_plugin("acme", target).values():
+        assert "@" not in text.replace("@hookimpl", "").replace("@define", "").replace(
+            "@frozen", ""
+        ).replace("@pytest", "").replace("@main", "").replace("@add_one", "")
+        for other in ("wrapperir_python", "wrapperir_cpp", "wrapperir_fx"):
+            assert other not in text
+
+
+@pytest.mark.parametrize("name", ["", "Acme", "a-b", "class", "1st", "x" * 41, "fx", "a_"])
+def test_names_that_a_plugin_cannot_have(name: str, tmp_path: Path) -> None:
+    with pytest.raises(DiagnosticError) as caught:
+        write_plugin(name, "c", tmp_path / "plugin")
+    assert [d.code for d in caught.value.diagnostics] == [Code.PLUGIN_NAME]
+    assert not (tmp_path / "plugin").exists()
+
+
+def test_a_directory_that_exists_is_kept(tmp_path: Path) -> None:
+    with pytest.raises(DiagnosticError, match="exists already"):
+        write_plugin("acme", "c", tmp_path)
+    assert list(tmp_path.iterdir()) == []

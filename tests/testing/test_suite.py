@@ -1,0 +1,208 @@
+"""The parts of ``plugins check``: features, processes, devices, drawn programs, reports."""
+
+import ctypes
+from functools import partial
+
+import pytest
+from hypothesis import given, settings
+
+from tests.draws import draws
+from tests.testing.wrong_emitters import WRONG, WrongLines, each_line, not_zeroed
+from wrapperir import ir as wir
+from wrapperir.cli.plugin_report import format_report
+from wrapperir.emit import Support, check_support
+from wrapperir.emit.support import fit_program
+from wrapperir.ir.blocks import walk_lines
+from wrapperir.testing import CASES, Case, Outcome, check_case, programs
+from wrapperir.testing.conformance_kernels import kernel_cases
+from wrapperir.testing.suite import (
+    CheckReport,
+    CheckResult,
+    CheckSelection,
+    Status,
+    check_emitter,
+    check_program,
+    suite_names,
+)
+from wrapperir.testing.suite.devices import Placing, moved, moved_with_copies, placings
+from wrapperir.testing.suite.features import FEATURES, feature_of
+from wrapperir.testing.suite.leaks import memory_meter
+from wrapperir.testing.suite.processes import CheckEndedError, in_own_process
+from wrapperir.text import parse_program
+from wrapperir.verify import verify
+from wrapperir_python.emitter import PythonEmitter
+
+KERNELS = {
+    language: kernel_cases(language) for language in (wir.Language.CPP, wir.Language.TRITON)
+}
+EVERY = [*CASES, *KERNELS[wir.Language.CPP], *KERNELS[wir.Language.TRITON]]
+
+
+@pytest.mark.parametrize("case", EVERY, ids=lambda case: case.name)
+def test_every_case_has_a_feature_and_is_valid(case: Case) -> None:
+    assert feature_of(case) in FEATURES
+    assert verify(case.program) == ()
+
+
+def test_every_name_of_a_feature_is_of_a_case() -> None:
+    names = {case.name.removesuffix("_cpp").removesuffix("_triton") for case in EVERY}
+    assert names == {name for cases in FEATURES.values() for name in cases}
+
+
+@pytest.mark.parametrize("case", KERNELS[wir.Language.CPP], ids=lambda case: case.name)
+def test_cases_with_kernels_only_call_no_operator(case: Case) -> None:
+    kinds = {type(line) for line in walk_lines(case.program.lines)}
+    assert wir.ExternKernelLine not in kinds
+
+
+def test_memory_is_not_zero_in_the_process_of_a_check() -> None:
+    def check() -> list[CheckResult]:
+        library = ctypes.CDLL(None)
+        library.malloc.restype = ctypes.c_void_p
+        address = library.malloc(50_000)
+        first = ctypes.string_at(address, 1)
+        return [CheckResult("memory", first.hex(), Status.PASSED)]
+
+    if not hasattr(ctypes.CDLL(None), "mallopt"):
+        pytest.skip("the C library has no mallopt")
+    (result,) = in_own_process(check, 10)
+    assert result.case == "bf"
+
+
+def test_a_process_that_raises_says_so() -> None:
+    def check() -> list[CheckResult]:
+        raise LookupError("nothing there")
+
+    with pytest.raises(CheckEndedError, match=r"status 1 \(LookupError: nothing there\)"):
+        in_own_process(check, 10)
+
+
+class Counting(PythonEmitter):
+    name = "counting"
+    support = Support(devices=frozenset({"acme"}))
+    bytes = 0
+
+    def live_bytes(self, device: str) -> int | None:
+        return self.bytes if device == "acme" else None
+
+
+def test_an_emitter_counts_the_memory_of_its_device() -> None:
+    assert memory_meter(PythonEmitter(), "acme") is None
+    emitter = Counting()
+    meter = memory_meter(emitter, "acme")
+    assert meter is not None
+    assert meter() == 0
+    emitter.bytes = 7
+    assert meter() == 7
+
+
+def test_a_device_that_pytorch_lacks_is_reached_by_copies() -> None:
+    everything = Support(devices=frozenset({"acme", "cpu"}))
+    found = placings(everything)
+    assert list(found) == ["cpu", "acme"]
+    assert all(isinstance(placing, Placing) for placing in found.values())
+    lines = frozenset(wir.LINES) - {wir.ExternKernelLine}
+    lacking = placings(Support(lines=lines, devices=frozenset({"acme"})))["acme"]
+    assert lacking == (
+        "PyTorch has no device acme for inputs, and without extern_kernel lines"
+        " aten.copy_.default cannot copy them"
+    )
+
+
+@pytest.mark.parametrize("case", EVERY, ids=lambda case: case.name)
+def test_programs_are_moved_to_a_device(case: Case) -> None:
+    acme = wir.Device("acme", 0)
+    assert verify(moved(case.program, acme)) == ()
+    assert "cpu" not in repr(moved(case.program, acme)).replace("cpu_", "")
+
+
+@pytest.mark.parametrize("case", KERNELS[wir.Language.CPP], ids=lambda case: case.name)
+def test_copies_at_the_borders_keep_meaning(case: Case) -> None:
+    """On the CPU itself, which the interpreter and an emitter run on."""
+    place = partial(moved_with_copies, device=wir.CPU)
+    if verify(place(case.program)):  # constants of blocks are not copied
+        assert "conditional" in case.name
+        return
+    if case.name not in ("kernel_mutation_cpp", "kernel_outputs_cpp", "kernel_streams_cpp"):
+        return
+    assert check_case(PythonEmitter(), case, place) is Outcome.PASSED
+
+
+SMALL = Support(
+    lines=frozenset(wir.LINES)
+    - {wir.ExternKernelLine}
+    - {wir.MultiOutputLine}
+    - {wir.AllocatePoolLine}
+    - {wir.MultiKernelLine}
+    - {wir.SubgraphCallLine},
+    languages=frozenset({wir.Language.CPP}),
+    streams=frozenset(),
+    zero_modes=frozenset({wir.ZeroMode.ZERO_ON_CALL}),
+)
+
+
+@settings(max_examples=draws(60, fuzz=400))
+@given(programs(support=SMALL))
+def test_programs_are_drawn_within_a_support(program: wir.Program) -> None:
+    assert verify(program) == ()
+    assert check_support(fit_program(program, SMALL), "some", SMALL) == ()
+
+
+class NotZeroed(WrongLines):
+    name = "wrong"
+    support = SMALL
+    change = staticmethod(each_line(not_zeroed))
+
+
+def test_a_drawn_counterexample_is_small_and_repeats() -> None:
+    selection = CheckSelection(
+        features=frozenset({"drawn programs"}), examples=150, shrinking=8
+    )
+    report = check_emitter(NotZeroed(), selection)
+    (failed,) = report.of(Status.FAILED)
+    program = parse_program(failed.program)
+    assert len(program.lines) <= 8
+    assert check_program(NotZeroed(), program, failed.seed).of(Status.FAILED)
+    assert check_program(PythonEmitter(), program, failed.seed).holds
+    text = format_report(report, "wrong")
+    assert (
+        f"plugins check wrong --program - --seed {failed.seed} <<'END_OF_PROGRAM'" in text
+    )
+    assert failed.program in text
+
+
+def test_a_report_says_what_failed_and_why_the_rest_was_skipped() -> None:
+    results = [
+        CheckResult("buffers", "one", Status.PASSED),
+        CheckResult("buffers", "two", Status.FAILED, "output 0 differs"),
+        CheckResult("graph regions", "three", Status.SKIPPED, "not declared: some lines"),
+    ]
+    assert (
+        format_report(CheckReport(results), "acme")
+        == """\
+FEATURE         PASSED   FAILED  SKIPPED
+buffers              1        1        0
+graph regions        0        0        1
+all                  1        1        1
+
+failed: 1
+  buffers: two
+    output 0 differs
+    repeat with: wrapperir plugins check acme --feature buffers --case two
+
+skipped: 1
+  not declared: some lines
+    graph regions (1)
+"""
+    )
+    assert not CheckReport(results).holds
+    assert not CheckReport(results[2:]).holds
+    assert CheckReport(results[:1]).holds
+    assert "Nothing was run" in format_report(CheckReport(results[2:]), "acme")
+
+
+def test_names_of_checks() -> None:
+    features, cases, devices = suite_names(PythonEmitter())
+    assert "leaks" in features
+    assert {wrong.case for wrong in WRONG.values()} <= set(cases)
+    assert devices == ["cpu", "cuda"]

@@ -1,0 +1,380 @@
+"""Conformance programs whose only calls are of kernels, for emitters without operators.
+
+They are twins of programs in :mod:`wrapperir.testing.conformance_cases`: buffers, views,
+symbols, asserts, blocks, pools and streams, with kernels in one language.
+"""
+
+from wrapperir import ir as wir
+from wrapperir.ir.builder import BlockBuilder, NamedValue, ProgramBuilder
+from wrapperir.testing.cell_kernels import (
+    NUMBER_COUNT,
+    below_kernel,
+    count_kernel,
+    numbers_kernel,
+)
+from wrapperir.testing.conformance_case import BOOL, CELL, FLAT, MATRIX, Case
+from wrapperir.testing.kernels import KernelKind, library_kernel
+
+_ROW = wir.tensor("f32", (8,))
+
+
+class _SmallKernels:
+    """The kernels of one program, and the shortest ways to call them."""
+
+    def __init__(self, builder: ProgramBuilder, language: wir.Language) -> None:
+        self.subtract_kernel = builder.kernel(library_kernel(KernelKind.SUBTRACT, language))
+        self.negate_kernel = builder.kernel(library_kernel(KernelKind.NEGATE, language))
+
+    def subtract(
+        self,
+        block: BlockBuilder,
+        left: NamedValue,
+        right: NamedValue,
+        out: NamedValue | None = None,
+        *,
+        stream: int = 0,
+    ) -> NamedValue:
+        """Add ``out = left - right``, in a new matrix by default."""
+        out = block.allocate(MATRIX) if out is None else out
+        block.call(self.subtract_kernel, left, right, out, 32, stream=stream)
+        return out
+
+    def negate(
+        self,
+        block: BlockBuilder,
+        source: NamedValue,
+        out: NamedValue | None = None,
+        *,
+        count: wir.Expr = 32,
+        stream: int = 0,
+    ) -> NamedValue:
+        """Add ``out = -source`` of ``count`` elements, in a new matrix by default."""
+        out = block.allocate(MATRIX) if out is None else out
+        block.call(self.negate_kernel, source, out, count, stream=stream)
+        return out
+
+
+def _buffers(language: wir.Language) -> wir.Program:
+    """Views are of memory that outlives their source's name, and of its later values."""
+    b = ProgramBuilder()
+    kernels = _SmallKernels(b, language)
+    x, y = b.input(MATRIX), b.input(MATRIX)
+    first = kernels.subtract(b, x, y)
+    row = b.reinterpret(first, wir.tensor("f32", (8,), offset=8))
+    column = b.reinterpret(first, wir.tensor("f32", (4,), (8,), offset=3))
+    kernels.negate(b, y, first)
+    b.free(first, y)
+    last = kernels.negate(b, row, b.allocate(_ROW), count=8)
+    none = b.allocate(wir.tensor("f32", (0, 8)))
+    return b.build(last, column, row, none)
+
+
+def _reuse(language: wir.Language) -> wir.Program:
+    b = ProgramBuilder()
+    kernels = _SmallKernels(b, language)
+    relu = b.kernel(library_kernel(KernelKind.RELU_INPLACE, language))
+    x = b.input(MATRIX)
+    first = kernels.negate(b, x)
+    view = b.reinterpret(first, FLAT)
+    second = b.reuse(first, wir.tensor("f32", (2, 8)))
+    b.call(relu, second, 16)
+    third = b.reuse(second, wir.tensor("i32", (8,)))
+    b.free(third)
+    return b.build(view)
+
+
+def _mutation(language: wir.Language) -> wir.Program:
+    """Inputs and constants are changed where the caller sees it, and kept otherwise."""
+    b = ProgramBuilder()
+    kernels = _SmallKernels(b, language)
+    x, y = b.input(MATRIX, mutated=True), b.input(MATRIX)
+    count = b.constant(MATRIX, "stats.count", mutated=True)
+    weight = b.constant(MATRIX, "layer.weight")
+    difference = kernels.subtract(b, y, weight)
+    kernels.subtract(b, x, difference, x)
+    kernels.subtract(b, count, weight, count)
+    b.free(difference, y)
+    return b.build(x, count)
+
+
+def _symbols(language: wir.Language) -> wir.Program:
+    """Sizes are those of the right input; divisions round down."""
+    rows, length = wir.Symbol("s0"), wir.Symbol("s1")
+    b = ProgramBuilder()
+    kernels = _SmallKernels(b, language)
+    x, y = b.input(wir.tensor("f32", (rows, 8))), b.input(wir.tensor("f32", (length,)))
+    cell, scale = b.input(CELL), b.input(wir.ScalarType(wir.DType.F64))
+    n = b.input(wir.ScalarType(wir.DType.I64))
+    b.symbol("s0", wir.SizeOf(x.name, 0), lower=1, upper=4)
+    b.symbol("s1", wir.SizeOf(y.name, 0), lower=10, upper=20)
+    factor = b.symbol("f0", wir.ValueOf(scale.name), kind=wir.SymbolKind.FLOAT)
+    number = b.symbol("n", wir.ValueOf(n.name), lower=0, upper=9)
+    u0 = b.define_symbol("u0", wir.ItemOf(cell.name), lower=0, upper=9)
+    first = b.allocate(wir.tensor("f32", (rows, 8)))
+    kernels.negate(b, x, first, count=rows * 8)
+    second = b.allocate(wir.tensor("f32", (length,)))
+    kernels.negate(b, y, second, count=length)
+    tail = b.reinterpret(second, wir.tensor("f32", (length - 3,), offset=3))
+    b.define_symbol("u1", wir.StrideOf(x.name, 0))
+    b.define_symbol("u2", wir.ceildiv(rows * 8, 3) + u0 % 4 - (u0 - 100) // 7)
+    b.define_symbol("u3", wir.minimum(u0, rows) + wir.maximum(number, rows) * 100)
+    b.define_symbol("u4", wir.compare(wir.ExprOp.LT, u0, rows), kind=wir.SymbolKind.BOOL)
+    chosen = wir.Operation(wir.ExprOp.WHERE, (wir.Symbol("u4"), u0, 1 - length))
+    b.define_symbol("u5", chosen)
+    b.free(second)
+    results = (wir.Symbol(f"u{i}") for i in range(6))
+    return b.build(first, tail, *results, factor, factor * 0.1)
+
+
+def _workspaces(language: wir.Language) -> wir.Program:
+    """Workspaces that are of one call: any bytes, and zeros."""
+    b = ProgramBuilder()
+    x = b.input(MATRIX)
+    outputs: list[NamedValue] = []
+    for kind, mode in (
+        (KernelKind.SCRATCH_WRITE, wir.ZeroMode.UNINITIALIZED),
+        (KernelKind.SCRATCH_ADD, wir.ZeroMode.ZERO_ON_CALL),
+    ):
+        kernel = b.kernel(library_kernel(kind, language))
+        workspace, out = b.allocate(FLAT, workspace=mode), b.allocate(MATRIX)
+        b.call(kernel, x, workspace, out, 32)
+        b.free(workspace)
+        outputs.append(out)
+    return b.build(*outputs)
+
+
+def _numbers() -> wir.Program:
+    """Scalars reach a kernel as numbers of its parameters' types, rounded once."""
+    b = ProgramBuilder()
+    numbers = b.kernel(numbers_kernel())
+    scale, n = (b.input(wir.ScalarType(t)) for t in (wir.DType.F64, wir.DType.I64))
+    factor = b.symbol("f0", wir.ValueOf(scale.name), kind=wir.SymbolKind.FLOAT)
+    number = b.symbol("n", wir.ValueOf(n.name), lower=0, upper=9)
+    rows: list[tuple[wir.Expr, ...]] = [
+        (0.1, 0.1, 2**40 + 1, -7, 1),
+        (factor * 0.3, factor, number, 3, 0),
+        (number, number, (number - 5) // 2, (number - 9) % 4, number % 2),
+        (1.5, 2**24 + 1, -(2**62), 2**31 - 1, number),
+    ]
+    results: list[NamedValue] = []
+    for row in rows:
+        out = b.allocate(wir.tensor("f64", (NUMBER_COUNT,)))
+        b.call(numbers, out, *row)
+        results.append(out)
+    return b.build(*results)
+
+
+def _asserts(language: wir.Language) -> wir.Program:
+    b = ProgramBuilder()
+    kernels = _SmallKernels(b, language)
+    x, cell = b.input(MATRIX), b.input(CELL)
+    b.define_symbol("u0", wir.ItemOf(cell.name), lower=0, upper=9)
+    one = b.reinterpret(x, wir.tensor("f32", (1, 32)))
+    b.assert_size_stride(x, (4, 8), (8, 1), 'it\'s "x"')
+    b.assert_size_stride(one, (1, 32), (99, 1))
+    b.assert_alignment(x, 4, "aligned")
+    at_least = wir.compare(wir.ExprOp.GE, wir.Symbol("u0"), 0)
+    b.assert_scalar(at_least, "back\\slash {braces} %s")
+    b.assert_not_nan(x)
+    b.free(one)
+    return b.build(kernels.negate(b, x))
+
+
+def _late_fault(language: wir.Language, kind: str) -> wir.Program:
+    """Fault while buffers live, which must go as they do at the end."""
+    b = ProgramBuilder()
+    kernels = _SmallKernels(b, language)
+    x, cell = b.input(MATRIX), b.input(CELL)
+    u0 = b.define_symbol("u0", wir.ItemOf(cell.name), lower=-90)
+    made = kernels.negate(b, x)
+    if kind == "condition":
+        b.assert_scalar(wir.compare(wir.ExprOp.GT, u0, 100), "too small")
+    elif kind == "range":
+        b.define_symbol("u1", u0 + 1, lower=100)
+    elif kind == "layout":
+        b.assert_size_stride(made, (u0 + 50, 8), (8, 1), "not so many rows")
+    else:
+        b.define_symbol("u1", wir.floordiv(7, u0 - u0))
+    return b.build(made)
+
+
+def _outputs(language: wir.Language) -> wir.Program:
+    rows = wir.Symbol("s0")
+    matrix = wir.tensor("f32", (rows, 8))
+    b = ProgramBuilder()
+    kernels = _SmallKernels(b, language)
+    x, unused = b.input(matrix), b.input(CELL)
+    b.symbol("s0", wir.SizeOf(x.name, 0), lower=1, upper=9)
+    y = b.allocate(matrix)
+    kernels.negate(b, x, y, count=rows * 8)
+    b.comment('*/ // # """ \\')
+    b.free(unused)
+    is_long = wir.compare(wir.ExprOp.GT, rows, 4)
+    return b.build(y, None, rows * 2 + 1, x, y, 7, 0.5, is_long)
+
+
+def _conditional(language: wir.Language, on_tensor: bool) -> wir.Program:
+    b = ProgramBuilder()
+    kernels = _SmallKernels(b, language)
+    x, y, flag, cell = (b.input(type) for type in (MATRIX, MATRIX, BOOL, CELL))
+    weight = b.constant(MATRIX, "weight")
+    u0 = b.define_symbol("u0", wir.ItemOf(cell.name), lower=0, upper=3)
+    predicate = flag if on_tensor else wir.compare(wir.ExprOp.GT, u0, 1)
+
+    def on_true(block: BlockBuilder, p: NamedValue, q: NamedValue) -> NamedValue:
+        inner = kernels.subtract(block, p, weight)
+        made = kernels.subtract(block, inner, q)
+        block.free(inner)
+        return made
+
+    def on_false(block: BlockBuilder, p: NamedValue, q: NamedValue) -> NamedValue:
+        return kernels.subtract(block, q, p)
+
+    (made,) = b.conditional(predicate, [x, y], on_true, on_false, results=[MATRIX])
+    return b.build(made)
+
+
+def _loop(language: wir.Language, on_tensor: bool) -> wir.Program:
+    """Count from an input's element to 3, so that some runs have no iteration."""
+    b = ProgramBuilder()
+    kernels = _SmallKernels(b, language)
+    count, below = b.kernel(count_kernel(language)), b.kernel(below_kernel(language))
+    x, step, cell = b.input(MATRIX), b.input(MATRIX), b.input(CELL)
+    start = b.allocate(CELL)
+    b.call(count, cell, start, 2)
+
+    def condition(
+        block: BlockBuilder, i: NamedValue, p: NamedValue, q: NamedValue
+    ) -> NamedValue | wir.Operation:
+        if on_tensor:
+            flag = block.allocate(BOOL)
+            block.call(below, i, flag, 3)
+            return flag
+        symbol = block.define_symbol("u0", wir.ItemOf(i.name))
+        return wir.Operation(wir.ExprOp.LT, (symbol, 3))
+
+    def body(
+        block: BlockBuilder, i: NamedValue, p: NamedValue, q: NamedValue
+    ) -> list[NamedValue]:
+        following = block.allocate(CELL)
+        block.call(count, i, following, 1)
+        return [following, kernels.subtract(block, p, q)]
+
+    i, y = b.while_loop([start, x], condition, body, invariant=[step])
+    b.free(start)
+    return b.build(i, y, x)
+
+
+def _subgraphs(language: wir.Language) -> wir.Program:
+    b = ProgramBuilder()
+    kernels = _SmallKernels(b, language)
+    x = b.input(MATRIX, mutated=True)
+
+    def inner(block: BlockBuilder, p: NamedValue) -> NamedValue:
+        return kernels.negate(block, p)
+
+    def outer(block: BlockBuilder, p: NamedValue) -> NamedValue:
+        kernels.negate(block, p, p)
+        (made,) = block.subgraph_call("inner", [p], inner, results=[MATRIX])
+        return made
+
+    (y,) = b.subgraph_call("outer", [x], outer, results=[MATRIX])
+    return b.build(y)
+
+
+def _graph_region(language: wir.Language) -> wir.Program:
+    """A region writes what it is given, and its result outlives the next run of it."""
+    b = ProgramBuilder()
+    kernels = _SmallKernels(b, language)
+    x = b.input(MATRIX, mutated=True)
+    out = b.allocate(MATRIX)
+
+    def body(block: BlockBuilder, p: NamedValue, q: NamedValue) -> NamedValue:
+        kernels.negate(block, p, q)
+        made = kernels.subtract(block, p, q)
+        kernels.negate(block, made, p)
+        return made
+
+    (made,) = b.graph_region("region", [x, out], body, results=[MATRIX])
+    return b.build(made, out)
+
+
+def _pools(language: wir.Language) -> wir.Program:
+    """Buffers share bytes, one after the other; outputs outlive the pool's name."""
+    b = ProgramBuilder()
+    kernels = _SmallKernels(b, language)
+    x = b.input(MATRIX)
+    scratch = b.kernel(library_kernel(KernelKind.SCRATCH_ADD, language))
+    pool = b.allocate_pool(wir.PoolType(size=5 * 128))
+    first, second = b.place(pool, 128, MATRIX), b.place(pool, 0, MATRIX)
+    kernels.negate(b, x, first)
+    kernels.subtract(b, x, first, second)
+    b.free(first)
+    part = b.place(pool, 128, wir.PoolType(size=256))
+    zeros = b.place(part, 128, FLAT, workspace=wir.ZeroMode.ZERO_ON_CALL)
+    third = b.place(part, 0, MATRIX)
+    b.call(scratch, second, zeros, third, 32)
+    b.free(zeros, part)
+    fourth = b.place(pool, 3 * 128, wir.tensor("f32", (4, 8), offset=8))
+    b.free(pool)
+    kernels.negate(b, third, fourth)
+    b.free(third)
+    return b.build(second, fourth)
+
+
+def _donated(language: wir.Language) -> wir.Program:
+    """Donated inputs are written, reused as buffers, freed and returned."""
+    b = ProgramBuilder()
+    kernels = _SmallKernels(b, language)
+    x, y, z = (b.input(MATRIX, donated=True) for _ in range(3))
+    kernels.subtract(b, x, y, x)
+    flat = b.reuse(y, FLAT)
+    kernels.negate(b, x, flat)
+    view = b.reinterpret(x, FLAT)
+    b.free(x, z)
+    return b.build(flat, view)
+
+
+def _streams(language: wir.Language) -> wir.Program:
+    """Two streams share buffers, one after the other."""
+    b = ProgramBuilder()
+    kernels = _SmallKernels(b, language)
+    x = b.input(MATRIX, mutated=True)
+    first = kernels.negate(b, x, stream=1)
+    second = kernels.negate(b, first, stream=1)
+    b.wait_event(b.record_event(stream=1))
+    third = kernels.subtract(b, x, second)
+    b.wait_event(b.record_event(), stream=1)
+    kernels.negate(b, third, x, stream=1)
+    kernels.subtract(b, third, x, first, stream=1)
+    return b.build(first, second, third)
+
+
+def kernel_cases(language: wir.Language) -> tuple[Case, ...]:
+    """Return the programs whose kernels are in a language."""
+    of = language.value
+    cases = [
+        Case(f"kernel_buffers_{of}", _buffers(language)),
+        Case(f"kernel_reuse_{of}", _reuse(language)),
+        Case(f"kernel_mutation_{of}", _mutation(language)),
+        Case(f"kernel_symbols_{of}", _symbols(language), seeds=(0, 1, 2, 3)),
+        Case(f"kernel_workspaces_{of}", _workspaces(language)),
+        Case(f"kernel_asserts_{of}", _asserts(language)),
+        *(
+            Case(f"kernel_false_{kind}_{of}", _late_fault(language, kind), faults=True)
+            for kind in ("condition", "range", "layout", "division")
+        ),
+        Case(f"kernel_outputs_{of}", _outputs(language), seeds=(0, 1, 2)),
+        Case(f"kernel_conditional_on_tensor_{of}", _conditional(language, True)),
+        Case(f"kernel_conditional_{of}", _conditional(language, False)),
+        Case(f"kernel_loop_on_tensor_{of}", _loop(language, True)),
+        Case(f"kernel_loop_{of}", _loop(language, False)),
+        Case(f"kernel_subgraphs_{of}", _subgraphs(language)),
+        Case(f"kernel_graph_region_{of}", _graph_region(language)),
+        Case(f"kernel_pools_{of}", _pools(language)),
+        Case(f"kernel_donated_{of}", _donated(language)),
+        Case(f"kernel_streams_{of}", _streams(language)),
+    ]
+    if language is wir.Language.CPP:
+        cases.append(Case("kernel_numbers_cpp", _numbers(), seeds=(0, 1, 2)))
+    return tuple(cases)

@@ -1,0 +1,177 @@
+"""Programs of the CPU on another device: as they are, or with copies at the borders."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from itertools import chain
+from typing import Any, cast
+
+from attrs import evolve, fields_dict, frozen, has
+
+from wrapperir import ir as wir
+from wrapperir.emit import Support
+from wrapperir.ir.line_effects import LineEffects, value_names, value_types
+from wrapperir.ir.renaming import rename_values
+
+_COPY = "aten.copy_.default"
+
+
+@frozen
+class Placing:
+    """A way to run CPU programs on a device: its name, and the programs' form on it.
+
+    ``place`` of ``None`` leaves them as they are, on the CPU.
+    """
+
+    device: str
+    place: Callable[[wir.Program], wir.Program] | None = None
+
+
+def placings(support: Support) -> Mapping[str, Placing | str]:
+    """Return the way to run programs on each declared kind of device, or why there is none.
+
+    An emitter that declares every kind is tried on the CPU and on a CUDA device.
+    """
+    kinds = ("cpu", "cuda") if support.devices is None else sorted(support.devices)
+    found: dict[str, Placing | str] = {}
+    for kind in sorted(kinds, key=lambda kind: kind != "cpu"):
+        device = wir.Device(kind, 0)
+        if kind == "cpu":
+            found[kind] = Placing(kind)
+        elif _is_present(kind):
+            found[kind] = Placing(kind, partial(moved, device=device))
+        elif kind == "cuda":
+            found[kind] = "there is no CUDA device here"
+        elif wir.ExternKernelLine in support.lines:
+            found[kind] = Placing(kind, partial(moved_with_copies, device=device))
+        else:
+            found[kind] = (
+                f"PyTorch has no device {kind} for inputs, and without extern_kernel lines"
+                f" {_COPY} cannot copy them"
+            )
+    return found
+
+
+def _is_present(kind: str) -> bool:
+    import torch
+
+    if kind == "cuda" and not torch.cuda.is_available():
+        return False
+    try:
+        torch.empty(1, device=kind)
+    except (RuntimeError, AssertionError):  # PyTorch's, for an unknown or absent device
+        return False
+    return True
+
+
+def moved(program: wir.Program, device: wir.Device) -> wir.Program:
+    """Return a CPU program with all of its memory and work on ``device``."""
+    return cast(wir.Program, _moved(program, device))
+
+
+def _moved(part: object, device: wir.Device) -> object:
+    if isinstance(part, wir.Device):
+        return device
+    if isinstance(part, tuple):
+        return tuple([_moved(item, device) for item in cast(tuple[object, ...], part)])
+    kind: Any = type(part)
+    if not has(kind):
+        return part
+    whole: Any = part
+    changes: dict[str, Any] = {}
+    for name in fields_dict(kind):
+        old: object = getattr(part, name)
+        new = _moved(old, device)
+        if new != old:
+            changes[name] = new
+    return evolve(whole, **changes) if changes else part
+
+
+def moved_with_copies(program: wir.Program, device: wir.Device) -> wir.Program:
+    """Return a CPU program that works on ``device`` and takes and returns CPU tensors.
+
+    Inputs and constants are copied to buffers on the device, and outputs and what the
+    program mutates are copied back.  Streams wait for the former, and the latter for them.
+    """
+    inner = moved(program, device)
+    types = value_types(inner)
+    names = wir.FreshNames(value_names(inner))
+    host: dict[str, str] = {}
+    begin: list[wir.BodyLine] = []
+    end: list[wir.BodyLine] = []
+    kept: set[str] = set()
+    given: list[wir.Input | wir.ConstantInput] = [*program.inputs, *program.constants]
+    for item in given:
+        type = types[item.name]
+        if not isinstance(type, wir.TensorType):
+            continue
+        host[item.name] = names.new(None, "host")
+        begin.append(wir.AllocateLine(result=item.name, type=evolve(type, offset=0)))
+        begin.append(_copy(item.name, host[item.name], device))
+        if not (isinstance(item, wir.Input) and item.donated):
+            kept.add(item.name)
+        if item.mutated:
+            end.append(_copy(host[item.name], item.name, device))
+    outputs: dict[str, str] = {}
+    for output in inner.outputs:
+        if not isinstance(output, wir.BufferRef) or output.name in outputs:
+            continue
+        made = types[output.name]
+        if isinstance(made, wir.TensorType):
+            outputs[output.name] = name = names.new(None, "host")
+            there = evolve(made, device=wir.CPU, offset=0)
+            end.append(wir.AllocateLine(result=name, type=there))
+            end.append(_copy(name, output.name, device))
+    end += [wir.FreeLine(buffer=name) for name in sorted(kept | outputs.keys())]
+    own = [x for x in inner.lines if not (isinstance(x, wir.FreeLine) and x.buffer in kept)]
+    streams = {*_streams(own)} - {0}
+    forks = [_wait(0, stream, device, names) for stream in sorted(streams)]
+    joins = [_wait(stream, 0, device, names) for stream in sorted(streams)]
+
+    def rename(name: str) -> str:
+        return host.get(name, name)
+
+    return evolve(
+        inner,
+        inputs=tuple(
+            [evolve(x, name=rename(x.name), donated=False) for x in program.inputs]
+        ),
+        constants=tuple([evolve(x, name=rename(x.name)) for x in program.constants]),
+        symbols=tuple([rename_values(line, rename) for line in inner.symbols]),
+        lines=(*begin, *chain(*forks), *own, *chain(*joins), *end),
+        outputs=tuple(
+            [
+                wir.BufferRef(outputs.get(x.name, x.name))
+                if isinstance(x, wir.BufferRef)
+                else x
+                for x in inner.outputs
+            ]
+        ),
+    )
+
+
+def _copy(to: str, source: str, device: wir.Device) -> wir.ExternKernelLine:
+    return wir.ExternKernelLine(
+        operator=_COPY,
+        arguments=(wir.BufferRef(to), wir.BufferRef(source)),
+        writes=(to,),
+        device=device,
+    )
+
+
+def _streams(lines: Iterable[wir.BodyLine]) -> Iterator[int]:
+    effects = LineEffects(None)
+    for line in lines:
+        stream = effects.visit(line).stream
+        if stream is not None:
+            yield stream.number
+
+
+def _wait(
+    before: int, after: int, device: wir.Device, names: wir.FreshNames
+) -> tuple[wir.BodyLine, wir.BodyLine]:
+    """Return lines that order later work of a stream after earlier work of another."""
+    event = names.new(None, "event")
+    return (
+        wir.RecordEventLine(result=event, device=device, stream=before),
+        wir.WaitEventLine(event=event, device=device, stream=after),
+    )

@@ -1,0 +1,75 @@
+"""The features of emitters, and the conformance cases of each."""
+
+from collections.abc import Mapping, Sequence
+
+from wrapperir.ir import Language
+from wrapperir.testing.conformance_case import Case
+from wrapperir.testing.conformance_cases import CASES
+from wrapperir.testing.conformance_kernels import kernel_cases
+
+FEATURES: Mapping[str, tuple[str, ...]] = {
+    "buffers": ("allocate_and_free", "kernel_buffers", "view_outlives_its_source"),
+    "reuse": ("reuse", "kernel_reuse"),
+    "kernels": ("kernels", "kernel_numbers"),
+    "operators": ("arguments", "multiple_outputs"),
+    "inputs and constants": ("mutation", "kernel_mutation", "donated", "kernel_donated"),
+    "outputs": ("outputs", "kernel_outputs"),
+    "symbols": (
+        *("symbols", "kernel_symbols", "symbol_outside_its_range"),
+        *("kernel_false_range", "kernel_false_division"),
+    ),
+    "asserts": (
+        *("asserts", "kernel_asserts", "false_assert_scalar", "false_assert_size_stride"),
+        *("false_assert_not_nan", "false_assert_alignment"),
+        *("kernel_false_condition", "kernel_false_layout"),
+    ),
+    "comments": ("comments",),
+    "workspaces": ("workspaces", "kernel_workspaces"),
+    "pools": (
+        *("pool", "placed_views", "placed_zeros", "symbolic_pool", "pools_in_blocks"),
+        *("pool_in_loop", "pools_and_kernels", "kernel_pools"),
+    ),
+    "conditionals": (
+        *("conditional_on_tensor", "conditional_on_condition"),
+        *("kernel_conditional_on_tensor", "kernel_conditional"),
+    ),
+    "loops": (
+        *("while_loop", "while_loop_without_iterations", "while_loop_stacked"),
+        *("while_loop_stacked_without_iterations", "while_loop_on_condition"),
+        *("kernel_loop_on_tensor", "kernel_loop"),
+    ),
+    "subgraphs": ("subgraph_calls", "kernel_subgraphs"),
+    "graph regions": ("graph_regions", "region_streams", "kernel_graph_region"),
+    "streams": ("streams", "kernel_streams"),
+    "multi-kernels": (
+        *("multi_kernel_first", "multi_kernel_forced", "selection_settled"),
+        *("selection_benchmark", "selection_static_sizes", "selection_dynamic_sizes"),
+        *("selection_in_blocks", "selection_without_value"),
+    ),
+    "descriptors": (
+        *("descriptors", "descriptors_of_dynamic_size", "misaligned_descriptor"),
+    ),
+}
+"""The names of each feature's cases, without the language of their kernels."""
+
+LEAKS, WRONG_INPUTS = "leaks", "wrong inputs"
+CALLS_AT_ONCE, DRAWN = "calls at once", "drawn programs"
+PROBES = (LEAKS, WRONG_INPUTS, CALLS_AT_ONCE, DRAWN)
+"""Checks that are not of one part of programs."""
+
+_FEATURE_OF = {case: feature for feature, cases in FEATURES.items() for case in cases}
+
+
+def feature_of(case: Case) -> str:
+    """Return the feature that a case of the kit checks."""
+    name = case.name
+    for language in Language:
+        name = name.removesuffix(f"_{language.value}")
+    return _FEATURE_OF[name]
+
+
+def suite_cases(twins: Language | None) -> Sequence[Case]:
+    """Return the kit's cases, and those with kernels only in one language, by feature."""
+    cases = [*CASES, *(() if twins is None else kernel_cases(twins))]
+    order = list(FEATURES)
+    return sorted(cases, key=lambda case: order.index(feature_of(case)))

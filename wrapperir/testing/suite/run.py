@@ -1,0 +1,295 @@
+"""Runs the checks of an emitter, each case in a process of its own."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+from attrs import evolve, frozen
+
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.emit import Emitter, Loaded, check_support
+from wrapperir.emit.support import fit_program
+from wrapperir.ir import Language, Program
+from wrapperir.testing.conformance import Outcome, check_case
+from wrapperir.testing.conformance_case import Case
+from wrapperir.testing.inputs import example_constants
+from wrapperir.testing.suite.calls_at_once import thread_fault, threads_program
+from wrapperir.testing.suite.devices import Placing, placings
+from wrapperir.testing.suite.drawn import check_drawn
+from wrapperir.testing.suite.features import (
+    CALLS_AT_ONCE,
+    DRAWN,
+    FEATURES,
+    LEAKS,
+    PROBES,
+    WRONG_INPUTS,
+    feature_of,
+    suite_cases,
+)
+from wrapperir.testing.suite.leaks import leaked_bytes, memory_meter
+from wrapperir.testing.suite.processes import CheckEndedError, in_own_process
+from wrapperir.testing.suite.results import CheckReport, CheckResult, Status
+from wrapperir.testing.suite.wrong_inputs import refusal_fault, wrong_inputs
+from wrapperir.text import format_program
+from wrapperir.verify import verify
+
+_REFUSALS = frozenset(
+    {
+        *(Code.UNSUPPORTED_LINE, Code.UNSUPPORTED_LANGUAGE),
+        *(Code.UNSUPPORTED_DEVICE, Code.UNSUPPORTED_FEATURE),
+    }
+)
+_TWINS = (Language.CPP, Language.TRITON)
+"""The languages that cases with kernels only are in."""
+_THREADS, _DRAWN = "threads", "drawn"
+"""The names of cases that are not conformance programs."""
+_PROBED = ("mutation", "symbols", "donated", "conditional_on_condition", "outputs")
+"""The cases that are given wrong inputs, and their twins with kernels only."""
+
+
+@frozen(kw_only=True)
+class CheckSelection:
+    """The checks to run; ``None`` is all.
+
+    ``examples`` is the number of drawn programs, and ``seed`` decides which they are.
+    ``seconds`` is the time that one check may take, ``shrinking`` that to look for a
+    smaller counterexample.
+    """
+
+    features: frozenset[str] | None = None
+    cases: frozenset[str] | None = None
+    devices: frozenset[str] | None = None
+    examples: int = 25
+    seed: int = 0
+    seconds: float = 120
+    shrinking: float = 60
+
+    def has(self, feature: str, case: str | None = None) -> bool:
+        """Return whether a check of a feature, or one case of it, is to run."""
+        is_named = self.cases is None or case is None or case in self.cases
+        return is_named and (self.features is None or feature in self.features)
+
+
+def check_emitter(
+    emitter: Emitter,
+    selection: CheckSelection | None = None,
+    show: Callable[[CheckResult], object] | None = None,
+) -> CheckReport:
+    """Return the results of all checks; ``show`` is given each as soon as it is known.
+
+    This executes the code that the emitter makes, in processes of their own.
+    """
+    selection = selection or CheckSelection()
+    results: list[CheckResult] = []
+    for result in _results(emitter, selection):
+        results.append(result)
+        if show is not None:
+            show(result)
+    return CheckReport(results)
+
+
+def check_program(
+    emitter: Emitter, program: Program, seed: int, seconds: float = 120
+) -> CheckReport:
+    """Return the result of one program, such as a counterexample that was printed."""
+    checker = _Checker(emitter, Placing("cpu"), CheckSelection(seconds=seconds))
+    return CheckReport([*checker.case(DRAWN, Case("program", program, seeds=(seed,)))])
+
+
+def suite_names(emitter: Emitter) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
+    """Return the names of features, cases and devices to check of an emitter."""
+    cases = (case.name for language in _TWINS for case in suite_cases(language))
+    every = dict.fromkeys([*cases, _THREADS, _DRAWN])
+    return (*FEATURES, *PROBES), [*every], [*placings(emitter.support)]
+
+
+def _results(emitter: Emitter, selection: CheckSelection) -> Iterator[CheckResult]:
+    for kind, placing in placings(emitter.support).items():
+        if selection.devices is not None and kind not in selection.devices:
+            continue
+        label = "" if kind == "cpu" else f" on {kind}"
+        if isinstance(placing, str):
+            yield CheckResult(f"device {kind}", "all", Status.SKIPPED, placing)
+            continue
+        checker = _Checker(emitter, placing, selection)
+        for result in checker.all():
+            yield evolve(result, feature=f"{result.feature}{label}")
+
+
+@frozen
+class _Checker:
+    """The checks of an emitter on one kind of device."""
+
+    emitter: Emitter
+    placing: Placing
+    selection: CheckSelection
+
+    def all(self) -> Iterator[CheckResult]:
+        """Run all checks, and yield their results."""
+        for case in suite_cases(self._twins()):
+            feature = feature_of(case)
+            if self.selection.has(feature, case.name):
+                yield from self.case(feature, case)
+            elif self.selection.has(LEAKS, case.name) and self.selection.features:
+                found = self.case(feature, case)
+                yield from (result for result in found if result.feature == LEAKS)
+            probed = case.name.removeprefix("kernel_")
+            probed = probed.removesuffix("_cpp").removesuffix("_triton")
+            if probed in _PROBED and self.selection.has(WRONG_INPUTS, case.name):
+                yield from self._probe(WRONG_INPUTS, case, self._wrong_inputs)
+        if self.selection.has(CALLS_AT_ONCE, _THREADS):
+            case = Case(_THREADS, threads_program(self._thread_language()))
+            yield from self._probe(CALLS_AT_ONCE, case, self._calls_at_once)
+        if self.selection.has(DRAWN, _DRAWN) and self.selection.examples:
+            streams = self.emitter.support.streams
+            kept = frozenset({"cpu"} if self.placing.device in streams else ())
+            yield from check_drawn(
+                evolve(self.emitter.support, devices=None, streams=kept),
+                lambda case: self.case(DRAWN, case, is_drawn=True),
+                self.selection.examples,
+                self.selection.seed,
+                self.selection.shrinking,
+            )
+
+    def case(
+        self, feature: str, case: Case, *, is_drawn: bool = False
+    ) -> Sequence[CheckResult]:
+        """Return the result of a case, and of its leak probe if it passes."""
+        reason = self._lacks(case.program)
+        if reason is not None:
+            return [CheckResult(feature, case.name, Status.SKIPPED, reason)]
+        check = partial(self._check, feature, case, is_drawn)
+        text, seed = format_program(case.program), case.seeds[0]
+        return [
+            evolve(result, program=text, seed=seed)
+            if result.status is Status.FAILED
+            else result
+            for result in self._isolated(feature, case, check)
+        ]
+
+    def _probe(
+        self,
+        feature: str,
+        case: Case,
+        probe: Callable[[Case, Program, Loaded], Sequence[CheckResult]],
+    ) -> Sequence[CheckResult]:
+        reason = self._lacks(case.program)
+        if reason is not None:
+            return [CheckResult(feature, case.name, Status.SKIPPED, reason)]
+
+        def check() -> Sequence[CheckResult]:
+            try:
+                program = self._fitted(case.program)
+                return probe(case, program, self._load(program, case.seeds[0]))
+            except DiagnosticError as error:
+                return [_refused(feature, case, error)]
+
+        return self._isolated(feature, case, check)
+
+    def _isolated(
+        self, feature: str, case: Case, check: Callable[[], Sequence[CheckResult]]
+    ) -> Sequence[CheckResult]:
+        try:
+            return in_own_process(check, self.selection.seconds)
+        except CheckEndedError as error:
+            return [CheckResult(feature, case.name, Status.FAILED, str(error))]
+
+    def _check(self, feature: str, case: Case, is_drawn: bool) -> Sequence[CheckResult]:
+        try:
+            outcome = check_case(self.emitter, case, self.placing.place)
+        except DiagnosticError as error:
+            return [_refused(feature, case, error)]
+        except AssertionError as error:
+            return [CheckResult(feature, case.name, Status.FAILED, str(error))]
+        except Exception as error:  # the emitter's code, or the emitter
+            message = f"{type(error).__name__}: {error}"
+            return [CheckResult(feature, case.name, Status.FAILED, message)]
+        if outcome is Outcome.UNSUPPORTED:
+            reason = "what faults is replaced for an emitter that does not choose kernels"
+            return [CheckResult(feature, case.name, Status.SKIPPED, reason)]
+        passed = CheckResult(feature, case.name, Status.PASSED)
+        if is_drawn or not self.selection.has(LEAKS, case.name):
+            return [passed]
+        return [passed, self._leaks(case)]
+
+    def _leaks(self, case: Case) -> CheckResult:
+        meter = memory_meter(self.emitter, self.placing.device)
+        if meter is None:
+            reason = f"Emitter.live_bytes does not count memory on {self.placing.device}"
+            return CheckResult(LEAKS, case.name, Status.SKIPPED, reason)
+        program = self._fitted(case.program)
+        leaked = leaked_bytes(self._load(program, case.seeds[0]), program, meter)
+        if leaked:
+            reason = f"each call keeps {leaked} bytes"
+            return CheckResult(LEAKS, case.name, Status.FAILED, reason)
+        return CheckResult(LEAKS, case.name, Status.PASSED)
+
+    def _wrong_inputs(
+        self, case: Case, program: Program, loaded: Loaded
+    ) -> Sequence[CheckResult]:
+        results: list[CheckResult] = []
+        for what, given in wrong_inputs(program, case.seeds[0]):
+            print(f"given {what}")  # a crash shows the last one
+            fault = refusal_fault(loaded, given, ())
+            status = Status.PASSED if fault is None else Status.FAILED
+            reason = "" if fault is None else f"given {what}, {fault}"
+            results.append(CheckResult(WRONG_INPUTS, case.name, status, reason))
+        return results
+
+    def _calls_at_once(
+        self, case: Case, program: Program, loaded: Loaded
+    ) -> Sequence[CheckResult]:
+        fault = thread_fault(loaded, case.program, program)
+        status = Status.PASSED if fault is None else Status.FAILED
+        return [CheckResult(CALLS_AT_ONCE, case.name, status, fault or "")]
+
+    def _load(self, program: Program, seed: int) -> Loaded:
+        constants = example_constants(program, seed)
+        return self.emitter.load(self.emitter.emit(program), constants)
+
+    def _fitted(self, program: Program) -> Program:
+        place = self.placing.place
+        placed = program if place is None else place(program)
+        return fit_program(placed, self.emitter.support)
+
+    def _lacks(self, program: Program) -> str | None:
+        """Return why the emitter does not declare a program, ``None`` if it does."""
+        program = self._fitted(program)
+        faults = verify(program) if self.placing.place is not None else ()
+        if faults:
+            return f"it has no form on {self.placing.device}: {faults[0].message}"
+        return lacking(check_support(program, self.emitter.name, self.emitter.support))
+
+    def _twins(self) -> Language | None:
+        """Return the language of the cases with kernels only."""
+        for language in _TWINS:
+            is_there = language is not Language.CPP or self.placing.device != "cuda"
+            if is_there and language in self.emitter.support.languages:
+                return language
+        return None
+
+    def _thread_language(self) -> Language | None:
+        # The interpreter of Triton on the CPU runs one kernel at a time.
+        twins = self._twins()
+        is_slow = twins is Language.TRITON and self.placing.device == "cpu"
+        return None if is_slow else twins
+
+
+def lacking(found: Sequence[Diagnostic]) -> str | None:
+    """Return what a support lacks for a program with these diagnostics, if anything."""
+    lines = sorted(str(d.subject) for d in found if d.code is Code.UNSUPPORTED_LINE)
+    reasons = [f"{', '.join(lines)} lines"] if lines else []
+    for diagnostic in found:
+        if diagnostic.code is not Code.UNSUPPORTED_LINE:
+            _, _, what = diagnostic.message.partition(" emitter has no support for ")
+            reasons.append(what or diagnostic.message)
+    return f"not declared: {'; '.join(dict.fromkeys(reasons))}" if reasons else None
+
+
+def _refused(feature: str, case: Case, error: DiagnosticError) -> CheckResult:
+    """Return the result of a case that an emitter refuses, which must be with a code."""
+    codes = {diagnostic.code for diagnostic in error.diagnostics}
+    first = error.diagnostics[0]
+    if codes <= _REFUSALS:
+        reason = f"refused with {first.code.value}: {first.message}"
+        return CheckResult(feature, case.name, Status.SKIPPED, reason)
+    return CheckResult(feature, case.name, Status.FAILED, str(error))
