@@ -11,6 +11,7 @@ from tests.cpp_emitter.running import parsed
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit import emit_program
 from wrapperir.kernels import find_compiler
+from wrapperir.testing.suite import CheckSelection, Status, check_emitter
 from wrapperir_cpp.emitter import CppEmitter
 
 KERNELS = """\
@@ -115,6 +116,18 @@ def test_errors_of_the_device_name_the_program(driver: ctypes.CDLL) -> None:
 def test_the_emitter_without_the_device_refuses_it() -> None:
     with pytest.raises(DiagnosticError, match="no support for device acme"):
         emit_program(parsed(PROGRAM), CppEmitter())
+
+
+def test_the_checks_of_plugins_reach_the_device_by_copies(driver: ctypes.CDLL) -> None:
+    """Its copies are of dense tensors only, so cases with columns are left out."""
+    cases = ("kernel_mutation_cpp", "kernel_streams_cpp", "kernel_workspaces_cpp")
+    selection = CheckSelection(cases=frozenset(cases), devices=frozenset({"acme"}))
+    report = check_emitter(AcmeEmitter(), selection)
+    assert not report.of(Status.FAILED), [r.reason for r in report.of(Status.FAILED)]
+    rows = report.rows()
+    assert rows["streams on acme"][Status.PASSED] == 1
+    (leaks,) = {result.reason for result in report.of(Status.SKIPPED)}
+    assert leaks == "Emitter.live_bytes does not count memory on acme"
 
 
 def test_the_emitter_is_small() -> None:

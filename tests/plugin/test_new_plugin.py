@@ -155,3 +155,42 @@ def test_a_directory_that_exists_is_kept(tmp_path: Path) -> None:
     with pytest.raises(DiagnosticError, match="exists already"):
         write_plugin("acme", "c", tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+WRONG_DRIVERS = {
+    "never frees": ("{ free(memory); }", "{ (void)memory; }", "each call keeps"),
+    "frees twice": ("{ free(memory); }", "{ free(memory); free(memory); }", "SIGABRT"),
+    "allocates too little": (
+        "* NEW_ALIGNMENT);",
+        "* NEW_ALIGNMENT - (bytes > 64 ? NEW_ALIGNMENT : 0));",
+        "",
+    ),
+    "does not zero": ("memset(memory, 0,", "memset(memory, 1,", "other values"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_DRIVERS)
+def test_a_driver_that_is_wrong_is_found(name: str, tmp_path: Path) -> None:
+    right, wrong, said = WRONG_DRIVERS[name]
+    write_plugin("new", "c", tmp_path / "plugin")
+    header = tmp_path / "plugin" / "wrapperir_new" / "new.h"
+    text = header.read_text()
+    assert right in text
+    header.write_text(text.replace(right, wrong))
+    script = (
+        "from wrapperir_new.emitter import NewEmitter\n"
+        "from wrapperir.testing.suite import CheckSelection, Status, check_emitter\n"
+        "cases = frozenset({'kernel_workspaces_cpp', 'threads'})\n"
+        "report = check_emitter(NewEmitter(), CheckSelection(cases=cases))\n"
+        "for result in report.of(Status.FAILED): print(result.reason)\n"
+    )
+    paths = [str(tmp_path / "plugin"), str(ROOT), str(ROOT / "emitters")]
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip()
+    assert said in done.stdout

@@ -42,8 +42,8 @@ def check_and_report(
     Raises:
         DiagnosticError: WIR910, a feature, case or device does not exist.
     """
-    notice(f"executing code of the {emitter.name} emitter")
     if program is not None:
+        _announce(emitter)
         with stage("checking"):
             report = check_program(emitter, program, seed)
     else:
@@ -58,10 +58,15 @@ def check_and_report(
             examples=examples,
             seed=seed,
         )
+        _announce(emitter)
         with stage("checking"):
             report = check_emitter(emitter, selection)
     click.echo(format_report(report, emitter.name, show_programs=bool(cases)), nl=False)
     return report.holds
+
+
+def _announce(emitter: Emitter) -> None:
+    notice(f"executing code of the {emitter.name} emitter")
 
 
 def _check_name(name: str, known: Sequence[str]) -> None:

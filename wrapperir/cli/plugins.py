@@ -16,7 +16,7 @@ from wrapperir.diagnostics import Code
     epilog=options.examples(
         "wrapperir plugins",
         "wrapperir plugins new acme --target c",
-        "wrapperir plugins check acme",
+        "wrapperir plugins check python --feature comments",
     ),
 )
 @click.pass_context
@@ -131,7 +131,10 @@ def check_command(
             hint="pip install 'wrapperir[testing]'",
         ) from None
     if program is not None:
-        parsed, _ = open_program(program)
+        from wrapperir.cli.programs import errors_of, exit_with_errors
+
+        parsed, source = open_program(program)
+        exit_with_errors(errors_of(parsed), source)
         holds = check_and_report(found, program=parsed, seed=seed)
     else:
         working_on(NOWHERE)
