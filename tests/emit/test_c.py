@@ -46,6 +46,7 @@ WHOLE: Sequence[Expr] = [
     op("or", op("eq", A, 0), op("lt", op("mod", 7, A), B)),
     op("where", op("eq", B, 0), A, op("floordiv", A, B)),
     op("lt", X, 0.5),
+    *(op(name, X, 1) for name in ("eq", "le", "gt")),
     *(op("mul", A, 2**62), op("sub", -(2**63), A), op("neg", op("sub", A, 2**62))),
 ]
 REAL: Sequence[Expr] = [
@@ -118,9 +119,9 @@ def test_values_are_those_of_the_ir(library: ctypes.CDLL, index: int) -> None:
 
 def test_what_c_cannot_express_is_reported() -> None:
     said: list[str] = []
-    expressions = CExpressions({"x": Fragment("x")}, KINDS, said.append)
+    expressions = CExpressions({"x": Fragment("x"), "n": Fragment("n")}, KINDS, said.append)
     expressions.format_index(op("log2", X))
-    expressions.format_index(op("lt", X, 1))
+    expressions.format_index(op("lt", X, Symbol("n")))
     expressions.format_index(op("min", X, 1.0))
     expressions.format_index(2**64)
     assert said == [

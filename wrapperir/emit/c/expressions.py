@@ -167,6 +167,12 @@ class CExpressions:
             return self._symbols[expr.name]
         return self._format_operation(expr)
 
+    def _is_exact(self, expr: Expr) -> bool:
+        """Return whether a number is a double, or becomes one without rounding."""
+        if isinstance(expr, int):
+            return abs(expr) <= 2**53
+        return self._kinds.kind(expr) in (SymbolKind.FLOAT, SymbolKind.BOOL)
+
     def _format_operation(self, expr: Operation) -> Fragment:
         op, args = expr.op, [self._format(arg) for arg in expr.args]
         kinds = {self._kinds.kind(arg) for arg in expr.args}
@@ -185,7 +191,7 @@ class CExpressions:
         elif op is ExprOp.NEG and None not in kinds:
             template: LiteralString = "(-{})" if is_real else "wir_sub(0, {}, &fault)"
             return fragment(template, args[0])
-        elif op in _COMPARISONS and not is_mixed:
+        elif op in _COMPARISONS and (not is_mixed or all(map(self._is_exact, expr.args))):
             return fragment(_COMPARISONS[op], *args)
         elif is_real and op in _REALS and None not in kinds:
             # A whole number is converted to a double first, as in Python.

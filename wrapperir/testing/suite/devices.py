@@ -1,6 +1,6 @@
 """Programs of the CPU on another device: as they are, or with copies at the borders."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any, cast
@@ -11,8 +11,12 @@ from wrapperir import ir as wir
 from wrapperir.emit import Support
 from wrapperir.ir.line_effects import LineEffects, value_names, value_types
 from wrapperir.ir.renaming import rename_values
+from wrapperir.testing.suite.processes import CheckEndedError, in_own_process
+from wrapperir.testing.suite.results import CheckResult, Status
 
 _COPY = "aten.copy_.default"
+_SECONDS = 60
+"""The time to find out whether a device is there."""
 
 
 @frozen
@@ -35,32 +39,51 @@ def placings(support: Support) -> Mapping[str, Placing | str]:
     found: dict[str, Placing | str] = {}
     for kind in sorted(kinds, key=lambda kind: kind != "cpu"):
         device = wir.Device(kind, 0)
+        absence = None if kind == "cpu" else _absence(kind)
         if kind == "cpu":
             found[kind] = Placing(kind)
-        elif _is_present(kind):
+        elif absence is None:
             found[kind] = Placing(kind, partial(moved, device=device))
         elif kind == "cuda":
-            found[kind] = "there is no CUDA device here"
+            found[kind] = absence
         elif wir.ExternKernelLine in support.lines:
             found[kind] = Placing(kind, partial(moved_with_copies, device=device))
         else:
             found[kind] = (
-                f"PyTorch has no device {kind} for inputs, and without extern_kernel lines"
+                f"{absence} for inputs, and without extern_kernel lines"
                 f" {_COPY} cannot copy them"
             )
     return found
 
 
-def _is_present(kind: str) -> bool:
+def _absence(kind: str) -> str | None:
+    """Return why PyTorch cannot use a kind of device in the process of a check, if so.
+
+    This process does not try it: children of a process that uses a GPU cannot.
+    """
     import torch
 
-    if kind == "cuda" and not torch.cuda.is_available():
-        return False
+    if kind == "cuda" and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        return "this process uses CUDA, and its children then cannot"
+
+    def check() -> Sequence[CheckResult]:
+        try:
+            torch.empty(1, device=kind)
+        except (RuntimeError, AssertionError) as error:  # of an unknown or absent device
+            return [CheckResult(kind, "present", Status.FAILED, str(error))]
+        return [CheckResult(kind, "present", Status.PASSED)]
+
     try:
-        torch.empty(1, device=kind)
-    except (RuntimeError, AssertionError):  # PyTorch's, for an unknown or absent device
-        return False
-    return True
+        (result,) = in_own_process(check, _SECONDS)
+    except CheckEndedError:
+        return f"PyTorch fails on device {kind}"
+    if result.status is Status.PASSED:
+        return None
+    return (
+        "there is no CUDA device here"
+        if kind == "cuda"
+        else f"PyTorch has no device {kind}"
+    )
 
 
 def moved(program: wir.Program, device: wir.Device) -> wir.Program:

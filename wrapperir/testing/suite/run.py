@@ -6,7 +6,7 @@ from functools import partial
 from attrs import evolve, frozen
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.emit import Emitter, Loaded, check_support
+from wrapperir.emit import Emitter, Loaded, Support, check_support
 from wrapperir.emit.support import fit_program
 from wrapperir.ir import Language, Program
 from wrapperir.testing.conformance import Outcome, check_case
@@ -140,10 +140,8 @@ class _Checker:
             case = Case(_THREADS, threads_program(self._thread_language()))
             yield from self._probe(CALLS_AT_ONCE, case, self._calls_at_once)
         if self.selection.has(DRAWN, _DRAWN) and self.selection.examples:
-            streams = self.emitter.support.streams
-            kept = frozenset({"cpu"} if self.placing.device in streams else ())
             yield from check_drawn(
-                evolve(self.emitter.support, devices=None, streams=kept),
+                self._drawn_support(),
                 lambda case: self.case(DRAWN, case, is_drawn=True),
                 self.selection.examples,
                 self.selection.seed,
@@ -266,6 +264,28 @@ class _Checker:
             if is_there and language in self.emitter.support.languages:
                 return language
         return None
+
+    def _drawn_support(self) -> Support:
+        """Return the support for CPU programs that are drawn and then placed.
+
+        A language whose kernels the emitter refuses on the device is left out.
+        """
+        support = self.emitter.support
+        streams = frozenset({"cpu"} if self.placing.device in support.streams else ())
+        languages = frozenset(
+            x for x in _TWINS if x in support.languages and self._emits(x)
+        )
+        return evolve(support, devices=None, streams=streams, languages=languages)
+
+    def _emits(self, language: Language) -> bool:
+        """Return whether the emitter does not refuse kernels in a language."""
+        try:
+            self.emitter.emit(self._fitted(threads_program(language)))
+        except DiagnosticError as error:
+            return not {d.code for d in error.diagnostics} <= _REFUSALS
+        except Exception:  # a check of a drawn program shows it
+            return True
+        return True
 
     def _thread_language(self) -> Language | None:
         # The interpreter of Triton on the CPU runs one kernel at a time.
