@@ -25,10 +25,11 @@ from wrapperir.testing.suite import (
     suite_names,
 )
 from wrapperir.testing.suite.devices import Placing, moved, moved_with_copies, placings
+from wrapperir.testing.suite.drawn import check_drawn
 from wrapperir.testing.suite.features import FEATURES, feature_of
 from wrapperir.testing.suite.leaks import memory_meter
 from wrapperir.testing.suite.processes import CheckEndedError, in_own_process
-from wrapperir.text import parse_program
+from wrapperir.text import format_program, parse_program
 from wrapperir.verify import verify
 from wrapperir_python.emitter import PythonEmitter
 
@@ -154,14 +155,30 @@ class NotZeroed(WrongLines):
     change = staticmethod(each_line(not_zeroed))
 
 
-def test_a_drawn_counterexample_is_small_and_repeats() -> None:
+def has_zeros(case: Case) -> list[CheckResult]:
+    """Fail where a program allocates zeros and calls a kernel, without running it."""
+    lines = case.program.lines
+    modes = {x.workspace for x in lines if isinstance(x, wir.AllocateLine)}
+    is_wrong = wir.ZeroMode.ZERO_ON_CALL in modes
+    status = Status.FAILED if is_wrong else Status.PASSED
+    text, seed = format_program(case.program), case.seeds[0]
+    return [CheckResult("drawn programs", "drawn", status, program=text, seed=seed)]
+
+
+def test_a_drawn_counterexample_is_small() -> None:
+    *passed, failed = check_drawn(SMALL, has_zeros, 150, 0, shrinking=60)
+    assert {result.status for result in passed} <= {Status.PASSED}
+    assert failed.status is Status.FAILED
+    assert len(parse_program(failed.program).lines) <= 6
+
+
+def test_a_drawn_counterexample_repeats() -> None:
     selection = CheckSelection(
-        features=frozenset({"drawn programs"}), examples=150, shrinking=8
+        features=frozenset({"drawn programs"}), examples=150, shrinking=2
     )
     report = check_emitter(NotZeroed(), selection)
     (failed,) = report.of(Status.FAILED)
     program = parse_program(failed.program)
-    assert len(program.lines) <= 8
     assert check_program(NotZeroed(), program, failed.seed).of(Status.FAILED)
     assert check_program(PythonEmitter(), program, failed.seed).holds
     text = format_report(report, "wrong")
