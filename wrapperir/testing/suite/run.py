@@ -1,7 +1,8 @@
 """Runs the checks of an emitter, each case in a process of its own."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from attrs import evolve, frozen
 
@@ -31,6 +32,9 @@ from wrapperir.testing.suite.results import CheckReport, CheckResult, Status
 from wrapperir.testing.suite.wrong_inputs import refusal_fault, wrong_inputs
 from wrapperir.text import format_program
 from wrapperir.verify import verify
+
+if TYPE_CHECKING:
+    import torch
 
 _REFUSALS = frozenset(
     {
@@ -115,6 +119,14 @@ def _results(emitter: Emitter, selection: CheckSelection) -> Iterator[CheckResul
             yield evolve(result, feature=f"{result.feature}{label}")
 
 
+@frozen(eq=False)
+class _Given:
+    """A loaded program, and the constants that it was given."""
+
+    loaded: Loaded
+    constants: "Mapping[str, torch.Tensor]"
+
+
 @frozen
 class _Checker:
     """The checks of an emitter on one kind of device."""
@@ -168,7 +180,7 @@ class _Checker:
         self,
         feature: str,
         case: Case,
-        probe: Callable[[Case, Program, Loaded], Sequence[CheckResult]],
+        probe: Callable[[Case, Program, "_Given"], Sequence[CheckResult]],
     ) -> Sequence[CheckResult]:
         reason = self._lacks(case.program)
         if reason is not None:
@@ -215,34 +227,35 @@ class _Checker:
             reason = f"Emitter.live_bytes does not count memory on {self.placing.device}"
             return CheckResult(LEAKS, case.name, Status.SKIPPED, reason)
         program = self._fitted(case.program)
-        leaked = leaked_bytes(self._load(program, case.seeds[0]), program, meter)
+        leaked = leaked_bytes(self._load(program, case.seeds[0]).loaded, program, meter)
         if leaked:
             reason = f"each call keeps {leaked} bytes"
             return CheckResult(LEAKS, case.name, Status.FAILED, reason)
         return CheckResult(LEAKS, case.name, Status.PASSED)
 
     def _wrong_inputs(
-        self, case: Case, program: Program, loaded: Loaded
+        self, case: Case, program: Program, given: "_Given"
     ) -> Sequence[CheckResult]:
         results: list[CheckResult] = []
-        for what, given in wrong_inputs(program, case.seeds[0]):
+        for what, inputs in wrong_inputs(program, case.seeds[0]):
             print(f"given {what}")  # a crash shows the last one
-            fault = refusal_fault(loaded, given, ())
+            fault = refusal_fault(given.loaded, inputs, [*given.constants.values()])
             status = Status.PASSED if fault is None else Status.FAILED
             reason = "" if fault is None else f"given {what}, {fault}"
             results.append(CheckResult(WRONG_INPUTS, case.name, status, reason))
         return results
 
     def _calls_at_once(
-        self, case: Case, program: Program, loaded: Loaded
+        self, case: Case, program: Program, given: "_Given"
     ) -> Sequence[CheckResult]:
-        fault = thread_fault(loaded, case.program, program)
+        fault = thread_fault(given.loaded, case.program, program)
         status = Status.PASSED if fault is None else Status.FAILED
         return [CheckResult(CALLS_AT_ONCE, case.name, status, fault or "")]
 
-    def _load(self, program: Program, seed: int) -> Loaded:
+    def _load(self, program: Program, seed: int) -> "_Given":
         constants = example_constants(program, seed)
-        return self.emitter.load(self.emitter.emit(program), constants)
+        loaded = self.emitter.load(self.emitter.emit(program), constants)
+        return _Given(loaded, constants)
 
     def _fitted(self, program: Program) -> Program:
         place = self.placing.place
