@@ -31,7 +31,7 @@ from wrapperir.lowering.loops import Apply, Instruction, Literal, Load, Reduce
 from wrapperir.lowering.scalar_op import ReduceOp, ScalarOp
 from wrapperir.lowering.substitution import Substitution, results
 
-_MOST_POINTS = 8
+_MOST_POINTS = 9
 _CHAINS = {
     ReduceOp.SUM: ScalarOp.ADD,
     ReduceOp.PROD: ScalarOp.MUL,
