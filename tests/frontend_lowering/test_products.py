@@ -68,7 +68,8 @@ def _finished(
     x: torch.Tensor, weight: torch.Tensor, scale: torch.Tensor, shift: torch.Tensor
 ) -> torch.Tensor:
     found: torch.Tensor = conv2d(x, weight, padding=1)
-    return torch.relu(found * scale + shift).half()
+    scaled: torch.Tensor = found * scale + shift
+    return scaled.relu().half()
 
 
 @pytest.mark.parametrize(
@@ -115,7 +116,7 @@ def test_a_convolution_of_few_pixels_is_split_along_its_channels() -> None:
     (parts,) = (axis.extent for axis in first.kernel.nest.axes if axis.name in batches)
     assert isinstance(parts, int)
     assert 192 % parts == 0
-    assert first.buffers[-1] == second.buffers[-2]
+    assert first.buffers[-1] in second.buffers
 
 
 @pytest.mark.parametrize("groups", [1, 16])

@@ -44,10 +44,15 @@ _LOGIC = frozenset({ReduceOp.ANY, ReduceOp.ALL})
 _PLACES = {ReduceOp.ARGMIN: ScalarOp.LT, ReduceOp.ARGMAX: ScalarOp.GT}
 
 
-def unroll(flat: FlatNest, symbols: SizeSymbols) -> FlatNest:
-    """Return instructions without inner axes, if those have few points."""
+def unroll(flat: FlatNest, symbols: SizeSymbols, *, any_loop: bool = False) -> FlatNest:
+    """Return instructions without inner axes, if those have few points.
+
+    Of loops of several points, only windows are unrolled, or ``any_loop``.
+    """
     points = _points(flat)
-    if points is None or flat.scans or not (len(points) == 1 or _is_window(flat)):
+    if points is None or flat.scans:
+        return flat
+    if not (len(points) == 1 or any_loop or _is_window(flat)):
         return flat
     reductions = [each for each in flat.code if isinstance(each, Reduce)]
     if not all(map(_can_unroll, reductions)):
