@@ -1,5 +1,6 @@
 """Convolutions and products as loops, with Triton kernels that the CPU interprets."""
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -61,7 +62,7 @@ def _image(*size: int) -> torch.Tensor:
 
 
 def _weight(*size: int) -> torch.Tensor:
-    return _image(*size) * (size[1] * size[2] * size[3]) ** -0.5
+    return _image(*size) / math.sqrt(size[1] * size[2] * size[3])
 
 
 def _finished(

@@ -29,7 +29,7 @@ from wrapperir.lowering.costs import TypicalSizes
 from wrapperir.lowering.indexing import IndexRanges
 from wrapperir.lowering.kernel import SizeSymbols, symbol_intervals
 from wrapperir.lowering.loops import Axis, InnerLoop, Nest, Reduce, Scan, Step
-from wrapperir.lowering.matrix_product import MatrixProduct, suiting_product
+from wrapperir.lowering.matrix_product import Contraction, suiting_product
 from wrapperir.lowering.renderer import ReductionForm, Tiling
 from wrapperir.lowering.scalar_op import ReduceOp
 from wrapperir.lowering.substitution import Substitution, instructions
@@ -58,7 +58,7 @@ def arrange_axes(
     return nest, Tiling(blocks=blocks, reduction=_reduction_form(nest, accesses))
 
 
-def _multiplying(nest: Nest, product: MatrixProduct) -> tuple[Nest, Tiling]:
+def _multiplying(nest: Nest, product: Contraction) -> tuple[Nest, Tiling]:
     """Return a nest with the axes of a product's batches, rows and columns, in order.
 
     The last axis, along which most of the result is contiguous, is one of the columns.

@@ -43,8 +43,8 @@ LEAST_TERMS = 1 << 21
 
 
 @frozen(kw_only=True)
-class MatrixProduct:
-    """A product of matrices in a nest.
+class Contraction:
+    """A product of matrices in a nest: operands, and what each varies along.
 
     ``total`` is the name of the sum, in ``f32``; ``left`` and ``right`` are the names of
     the operands, of a half type.  ``left_code`` and ``right_code`` are the instructions
@@ -62,7 +62,7 @@ class MatrixProduct:
     columns: tuple[Axis, ...]
 
     @property
-    def transposed(self) -> "MatrixProduct":
+    def transposed(self) -> "Contraction":
         """The product with its operands exchanged."""
         return evolve(
             self,
@@ -81,7 +81,7 @@ def suiting_product(
     inner: Sequence[Axis],
     buffers: Mapping[str, TensorType],
     sizes: TypicalSizes,
-) -> MatrixProduct | None:
+) -> Contraction | None:
     """Return the product that instructions over axes compute, if it suits their device.
 
     Matrices are neither thin nor small: then the sums of their products take less time in
@@ -102,7 +102,7 @@ def suiting_product(
 
 def find_product(
     code: Sequence[Instruction], parallel: Sequence[Axis], inner: Sequence[Axis]
-) -> MatrixProduct | None:
+) -> Contraction | None:
     """Return the product that instructions over axes compute; it is the only reduction."""
     reduction = _only_sum(code)
     if reduction is None or any(isinstance(each, Check) for each in code):
@@ -120,7 +120,7 @@ def find_product(
         return None
     if any(axis.name not in left | right for axis in parallel):
         return None
-    return MatrixProduct(
+    return Contraction(
         total=reduction.results[0],
         left=factors[0],
         right=factors[1],
@@ -162,7 +162,7 @@ def _factors(
             return None
         (value,) = cast.operands
         dtype = _dtype(code[definitions[value]])
-        if dtype not in _OPERANDS:
+        if dtype is None or dtype not in _OPERANDS:
             return None
         factors.append(value)
         dtypes.append(dtype)

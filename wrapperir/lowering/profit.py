@@ -13,7 +13,7 @@ from wrapperir.lowering.costs import TypicalSizes, device_costs
 from wrapperir.lowering.flat_nest import FlatNest
 from wrapperir.lowering.item_graph import ItemGraph, Node
 from wrapperir.lowering.loops import Load, Store
-from wrapperir.lowering.matrix_product import MatrixProduct, suiting_product
+from wrapperir.lowering.matrix_product import Contraction, suiting_product
 
 _LINE = 64
 """Bytes of memory that are fetched together."""
@@ -79,7 +79,7 @@ class Profit:
 
 def product_of(
     flat: FlatNest, buffers: Mapping[str, TensorType], sizes: TypicalSizes
-) -> MatrixProduct | None:
+) -> Contraction | None:
     """Return the product of matrices that a nest computes, if it does."""
     return suiting_product(flat.code, flat.parallel, flat.inner, buffers, sizes)
 

@@ -12,7 +12,7 @@ from wrapperir.lowering.inline import Producer, inline_producer, load_count, pro
 from wrapperir.lowering.item_graph import ItemGraph, Node, accessed_buffers
 from wrapperir.lowering.kernel import SizeSymbols
 from wrapperir.lowering.loops import Apply, Check, Load, Store
-from wrapperir.lowering.matrix_product import MatrixProduct
+from wrapperir.lowering.matrix_product import Contraction
 from wrapperir.lowering.profit import product_of
 from wrapperir.lowering.scalar_op import ScalarOp
 
@@ -236,7 +236,7 @@ def _is_move(flat: FlatNest) -> bool:
     return all(each.op is ScalarOp.CAST for each in flat.code if isinstance(each, Apply))
 
 
-def _is_factor(product: MatrixProduct, producer: Producer) -> bool:
+def _is_factor(product: Contraction, producer: Producer) -> bool:
     """Say whether an operand of a product is computed from a producer's buffer."""
     buffer = producer.store.buffer
     code = (*product.left_code, *product.right_code)

@@ -43,7 +43,7 @@ from wrapperir.lowering.flat_nest import FlatNest, is_atomic, rewrite_axes
 from wrapperir.lowering.kernel import SizeSymbols
 from wrapperir.lowering.loops import Axis, Check, Instruction, Load, Reduce, Scan, Store
 from wrapperir.lowering.masked_rows import masked_rows
-from wrapperir.lowering.matrix_product import MatrixProduct
+from wrapperir.lowering.matrix_product import Contraction
 from wrapperir.lowering.profit import device_kind, is_across, product_of
 from wrapperir.lowering.scalar_op import ReduceOp
 from wrapperir.lowering.substitution import names_used, needed, results
@@ -246,7 +246,7 @@ def product_tiles(rows: int, columns: int) -> int:
 
 
 def _split_product(
-    product: MatrixProduct, inner: Sequence[Axis], sizes: TypicalSizes
+    product: Contraction, inner: Sequence[Axis], sizes: TypicalSizes
 ) -> tuple[int, ...] | None:
     """Return how many parts the first inner axis of a product is split into."""
     rows, columns, batches = (
