@@ -47,7 +47,7 @@ from wrapperir.lowering.matrix_product import Contraction
 from wrapperir.lowering.profit import device_kind, is_across, product_of
 from wrapperir.lowering.scalar_op import ReduceOp
 from wrapperir.lowering.substitution import names_used, needed, results
-from wrapperir.lowering.unroll import unroll
+from wrapperir.lowering.unroll import MOST_POINTS_ON_GPU, unroll
 
 _SPLIT = frozenset(
     {
@@ -191,7 +191,7 @@ def split_reduction(
         provenance=flat.provenance,
     )
     if product is not None:
-        second = unroll(second, symbols, any_loop=True)
+        second = unroll(second, symbols, most=MOST_POINTS_ON_GPU, any_loop=True)
     return SplitReduction(first=first, second=second, workspaces=workspaces)
 
 
