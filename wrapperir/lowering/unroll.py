@@ -33,7 +33,7 @@ from wrapperir.lowering.substitution import Substitution, results
 
 MOST_POINTS = 8
 MOST_POINTS_ON_GPU = 9
-"""Windows of 3 × 3: a loop of masked loads keeps vectors of a CPU, but not threads, busy."""
+"""Windows of 3 × 3: a loop of masked loads suits the vectors of a CPU, not threads."""
 _CHAINS = {
     ReduceOp.SUM: ScalarOp.ADD,
     ReduceOp.PROD: ScalarOp.MUL,
