@@ -1,5 +1,6 @@
 """Names in profiles of compiled functions, beside Inductor's."""
 
+import functools
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -26,7 +27,24 @@ def _function(x: torch.Tensor) -> torch.Tensor:
     return (x.sin() @ x).relu() + x.cumsum(0)
 
 
+@functools.cache
+def _inductors_names() -> list[str]:
+    return _names(backend="inductor")
+
+
+@functools.cache
+def _inductors_kernels() -> list[str]:
+    with config.patch({"cpp.enable_kernel_profile": True}):
+        return _kernels(_names(backend="inductor"))
+
+
+def _kernels(names: list[str]) -> list[str]:
+    """Return the names of kernels without the number of the graph in this process."""
+    return sorted(GRAPH.sub("", name) for name in names if GRAPH.match(name))
+
+
 def _names(**kwargs: Any) -> list[str]:
+    torch._dynamo.reset()
     compiled = torch.compile(_function, **kwargs)
     x = torch.randn(8, 8)
     torch.testing.assert_close(compiled(x), _function(x))
@@ -37,14 +55,14 @@ def _names(**kwargs: Any) -> list[str]:
 
 @pytest.mark.parametrize("emitter", EMITTERS)
 def test_a_profile_has_the_mark_of_a_call(emitter: str) -> None:
-    theirs = [name for name in _names(backend="inductor") if MARK.fullmatch(name)]
+    theirs = [name for name in _inductors_names() if MARK.fullmatch(name)]
     ours = _names(backend="wrapperir", options={"emitter": emitter})
     assert len([name for name in ours if MARK.fullmatch(name)]) == len(theirs) == 1
 
 
 @pytest.mark.parametrize("emitter", EMITTERS)
 def test_a_profile_has_the_operators_that_inductors_has(emitter: str) -> None:
-    theirs = {name for name in _names(backend="inductor") if name.startswith("aten::")}
+    theirs = {name for name in _inductors_names() if name.startswith("aten::")}
     ours = set(_names(backend="wrapperir", options={"emitter": emitter}))
     assert {"aten::mm", "aten::cumsum"} <= theirs
     products = set[str]() if emitter == "cpp" else {"aten::mm"}  # C++ calls BLAS itself
@@ -54,11 +72,5 @@ def test_a_profile_has_the_operators_that_inductors_has(emitter: str) -> None:
 @pytest.mark.parametrize("emitter", EMITTERS)
 def test_a_profile_has_the_names_of_kernels(emitter: str) -> None:
     with config.patch({"cpp.enable_kernel_profile": True}):
-        theirs = _names(backend="inductor")
-        ours = _names(backend="wrapperir", options={"emitter": emitter})
-    # The number is that of the graph in this process.
-    kernels = [
-        sorted(GRAPH.sub("", name) for name in names if GRAPH.match(name))
-        for names in (theirs, ours)
-    ]
-    assert kernels == [["cpp_fused_add_relu_1", "cpp_fused_sin_0"]] * 2
+        ours = _kernels(_names(backend="wrapperir", options={"emitter": emitter}))
+    assert ours == _inductors_kernels() == ["cpp_fused_add_relu_1", "cpp_fused_sin_0"]

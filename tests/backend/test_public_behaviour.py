@@ -233,7 +233,11 @@ def _compiled_ahead_of_time(compile: Compile) -> None:
 
     x = torch.randn(4)
     compiled = compile(function, fullgraph=True)
-    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
+    with (
+        config.patch(cpu_backend="cpp"),  # Dynamo does not save Triton kernels of the CPU
+        pytest.MonkeyPatch.context() as patch,
+        tempfile.TemporaryDirectory() as folder,
+    ):
         patch.delenv(SETTING)
         ahead = compiled.aot_compile(((x,), {}))
         close(ahead(x), function(x))
@@ -243,6 +247,7 @@ def _compiled_ahead_of_time(compile: Compile) -> None:
             close(TORCH.compiler.load_compiled_function(file)(x), function(x))
 
 
+@pytest.mark.usefixtures("quick_kernels")
 @pytest.mark.parametrize(
     ("name", "emitter"),
     [
