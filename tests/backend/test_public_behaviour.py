@@ -232,13 +232,13 @@ def _compiled_ahead_of_time(compile: Compile) -> None:
         return x.sin() + 1
 
     x = torch.randn(4)
-    compiled = compile(function, fullgraph=True)
     with (
         config.patch(cpu_backend="cpp"),  # Dynamo does not save Triton kernels of the CPU
         pytest.MonkeyPatch.context() as patch,
         tempfile.TemporaryDirectory() as folder,
     ):
         patch.delenv(SETTING)
+        compiled = compile(function, fullgraph=True)
         ahead = compiled.aot_compile(((x,), {}))
         close(ahead(x), function(x))
         ahead.save_compiled_function(f"{folder}/saved")
