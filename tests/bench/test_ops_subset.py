@@ -13,7 +13,7 @@ from bench.sweep.op_sample import OpTask, run_op, sample_names
 from bench.sweep.ops import COMPARED, format_table, sweep
 
 SEED = 20
-SIZE = 8
+SIZE = 5
 
 
 EMITTERS = ("python", "fx")
