@@ -58,10 +58,21 @@ LOOPS: list[tuple[Function, tuple[tuple[int, ...], ...]]] = [
 ]
 
 
-@pytest.mark.parametrize("emitter", EMITTERS)
-@pytest.mark.parametrize(
-    ("function", "shapes"), LOOPS, ids=[function.__name__ for function, _ in LOOPS]
-)
+def with_quick_kernels() -> list[Any]:
+    """Return each loop with each emitter; ``make test`` has one with kernels in C++."""
+    return [
+        pytest.param(
+            *loop,
+            emitter,
+            marks=pytest.mark.sweep if i and emitter == "cpp" else (),
+            id=f"{loop[0].__name__}-{emitter}",
+        )
+        for i, loop in enumerate(LOOPS)
+        for emitter in EMITTERS
+    ]
+
+
+@pytest.mark.parametrize(("function", "shapes", "emitter"), with_quick_kernels())
 def test_loops(
     function: Function, shapes: tuple[tuple[int, ...], ...], emitter: str
 ) -> None:
