@@ -259,6 +259,10 @@ def main() -> None:
     processes.reap(0)
 
 
+def _do_nothing(*_: object) -> None:
+    """Handle a signal: one that has a handler is written to the pipe of signals."""
+
+
 def _lines(reap: Callable[[], None]) -> Iterator[str]:
     """Yield the lines of standard input, and call ``reap`` where a process has ended.
 
@@ -268,7 +272,7 @@ def _lines(reap: Callable[[], None]) -> Iterator[str]:
     signals, wake = os.pipe()
     for end in (signals, wake):
         os.set_blocking(end, False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.signal(signal.SIGCHLD, _do_nothing)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     begun = b""
     while True:
