@@ -273,6 +273,7 @@ def test_sizes_outside_of_what_was_known_are_compiled_anew(calls: Calls) -> None
     assert calls.built == built + 1
 
 
+@pytest.mark.usefixtures("triton_on_cpu")
 @BOTH
 def test_a_loaded_program_has_its_guards(calls: Calls) -> None:
     def padded(x: torch.Tensor) -> torch.Tensor:
@@ -289,6 +290,7 @@ def test_a_loaded_program_has_its_guards(calls: Calls) -> None:
     assert calls.loaded == built[0]
 
 
+@pytest.mark.usefixtures("triton_on_cpu")
 @BOTH
 def test_constants_of_subgraphs_are_kept(calls: Calls) -> None:
     @torch.compiler.nested_compile_region
@@ -305,6 +307,7 @@ def test_constants_of_subgraphs_are_kept(calls: Calls) -> None:
     assert (calls.built, calls.loaded) == (1, 1)
 
 
+@pytest.mark.usefixtures("triton_on_cpu")
 def test_branches_are_compiled_anew_as_with_inductor(calls: Calls) -> None:
     def chosen(x: torch.Tensor) -> torch.Tensor:
         result: torch.Tensor = torch.cond(
