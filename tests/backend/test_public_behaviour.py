@@ -11,6 +11,7 @@ import pytest
 import torch
 import torch.distributed._functional_collectives as functional
 from torch import nn
+from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
 from torch._inductor import config
 from torch.utils.checkpoint import checkpoint
 
@@ -232,12 +233,10 @@ def _compiled_ahead_of_time(compile: Compile) -> None:
         return x.sin() + 1
 
     x = torch.randn(4)
-    with (
-        config.patch(cpu_backend="cpp"),  # Dynamo does not save Triton kernels of the CPU
-        pytest.MonkeyPatch.context() as patch,
-        tempfile.TemporaryDirectory() as folder,
-    ):
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
         patch.delenv(SETTING)
+        # PyTorch saves all kernels of FX graphs in this process, also of other functions.
+        patch.setattr(kernel_side_table, "id_to_kernel", {})
         compiled = compile(function, fullgraph=True)
         ahead = compiled.aot_compile(((x,), {}))
         close(ahead(x), function(x))
