@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from wrapperir.emit.python.compiled_launches import build_launches
 from wrapperir.kernels import prepare_kernels
 from wrapperir.kernels.triton_compile import start_compiler
 from wrapperir_cpp.artifact_files import runtime_sources
@@ -23,4 +24,5 @@ def preparations(
     sources = {path: text for path, text in files.items() if path.endswith(".cpp")}
     builds = [partial(build_object, path, sources[path], headers) for path in sources]
     kernels = (prepare_kernels,) if "cpu" in devices else ()
-    return [*kernels, build_binding, *builds]
+    timing = (build_launches,) if has_cuda else ()  # of choices, by emitted Python
+    return [*kernels, *timing, build_binding, *builds]

@@ -7,15 +7,12 @@ from pathlib import Path
 import torch
 
 from wrapperir import caching
-from wrapperir.emit.python.compiled_launches import EMITTED
+from wrapperir.emit.python.compiled_launches import EMITTED, build_launches
 from wrapperir.kernels.emitted.native_module import build_library
 from wrapperir.kernels.triton_compile import start_compiler
 
 _OPERATORS = Path(__file__).with_name("emitted") / "operators.cpp", ("tensors.h",)
-_OF_CUDA = (
-    (EMITTED / "launches.cpp", ("tensors.h", "arguments.h", "driver_functions.h")),
-    (EMITTED / "graphs.cpp", ("tensors.h", "recording.h", "driver_functions.h")),
-)
+_GRAPHS = EMITTED / "graphs.cpp", ("tensors.h", "recording.h", "driver_functions.h")
 """Extension modules: sources, and the headers as the modules that build them name them."""
 
 
@@ -26,8 +23,11 @@ def preparations(
     has_cuda = "cuda" in devices and torch.version.hip is None
     if is_new:
         return (start_compiler,) if has_cuda else ()
-    modules = (_OPERATORS, *(_OF_CUDA if has_cuda else ()))
+    modules = (_OPERATORS, *((_GRAPHS,) if has_cuda else ()))
     return [
-        partial(build_library, source, [EMITTED / name for name in headers], caching)
-        for source, headers in modules
+        *((build_launches,) if has_cuda else ()),
+        *(
+            partial(build_library, source, [EMITTED / name for name in headers], caching)
+            for source, headers in modules
+        ),
     ]

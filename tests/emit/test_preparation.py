@@ -19,7 +19,9 @@ from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.kernels import compiler, cpp_build
 from wrapperir.kernels.emitted import native_module
 from wrapperir.kernels.triton_compile import start_compiler
+from wrapperir.planning import cores
 from wrapperir_cpp import build
+from wrapperir_cpp import preparation as cpp_preparation
 from wrapperir_cpp.emitter import CppEmitter
 from wrapperir_python.emitter import PythonEmitter
 
@@ -75,6 +77,21 @@ def test_the_backend_prepares_when_it_is_called_and_when_a_graph_is_new(
     assert sorted(emitter.asked) == [(frozenset({"cpu"}), new) for new in (False, True)]
 
 
+def test_cores_that_plan_memory_are_built_together_for_new_graphs(
+    emitter: Preparing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[str] = []
+    monkeypatch.setattr(cores, "load_core", built.append)
+    preparation.prepare(emitter, frozenset({"cpu"}), is_new=False)
+    wait()
+    assert built == []
+    preparation.prepare(emitter, frozenset({"cpu"}), is_new=True)
+    for _ in range(3):
+        wait()
+    sources = Path(cores.__file__).parent.glob("*.cpp")
+    assert sorted(built) == sorted(path.name for path in sources)
+
+
 EXTENSIONS = {
     Path(wrapperir_python.__file__).with_name("emitted") / "operators.cpp": (),
     EMITTED / "launches.cpp": ("arguments.h", "driver_functions.h"),
@@ -114,6 +131,8 @@ def test_objects_are_those_that_emitted_cpp_builds(
         built.setdefault(kind, set()).add(key)
         return tmp_path / key
 
+    launches: list[str] = []
+    monkeypatch.setattr(cpp_preparation, "build_launches", lambda: launches.append("built"))
     monkeypatch.setattr(compiler, "built_once", built_once)
     monkeypatch.setattr(cpp_build, "built_once", built_once)
     header: Any = cpp_build._precompiled_header  # it would be remembered for other tests
@@ -127,10 +146,11 @@ def test_objects_are_those_that_emitted_cpp_builds(
     x, y = b.input(type), b.allocate(type)
     b.extern_out("aten.sin.out", x, out=y, device=type.device)
     files = CppEmitter().emit(b.build(y)).files
-    build._build_objects(files)
+    build._build_objects(files, {})
     # All but the program, and what calls operators through PyTorch's C++ interface.
     assert len(built["objects"] - prepared["objects"]) <= 2
     assert len(built["objects"] & prepared["objects"]) >= 7
+    assert launches == (["built"] if device == "cuda" else [])  # choices are timed there
 
 
 def test_the_compiler_of_triton_starts_for_new_graphs_on_cuda() -> None:

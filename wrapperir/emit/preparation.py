@@ -23,13 +23,17 @@ def prepare(emitter: Emitter, devices: frozenset[str], *, is_new: bool) -> None:
 
     def begin() -> None:
         with suppress(Exception):  # loading a program raises it again, if it needs that
-            run_side_by_side(emitter.preparations(devices, is_new=is_new))
-            if not is_new:
-                from wrapperir.planning.cores import load_core
-
-                load_core("first_fit_core.cpp")  # with which all memory is planned
+            own = emitter.preparations(devices, is_new=is_new)
+            run_side_by_side([*own, *(_planning() if is_new else ())])
 
     _in_background(begin)
+
+
+def _planning() -> Sequence[Callable[[], object]]:
+    """Return the builds of what plans memory, which no program of a cache needs."""
+    from wrapperir.planning.cores import CORES, load_core
+
+    return [partial(load_core, name) for name in CORES]
 
 
 def run_side_by_side(functions: Sequence[Callable[[], object]]) -> None:
