@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from wrapperir.emit.python.compiled_launches import build_launches
+from wrapperir.emit.python.extension_modules import build_launches
 from wrapperir.kernels import prepare_kernels
 from wrapperir.kernels.triton_compile import start_compiler
 from wrapperir_cpp.artifact_files import runtime_sources

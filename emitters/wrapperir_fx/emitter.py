@@ -1,6 +1,6 @@
 """The FX emitter: programs as graphs of PyTorch's."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Self
 
@@ -50,6 +50,21 @@ class FxEmitter(Emitter):
         changed = copy(self)
         changed.compile_graph = compile_graph
         return changed
+
+    def preparations(
+        self, devices: frozenset[str], *, is_new: bool
+    ) -> Sequence[Callable[[], object]]:
+        """Return the builds of what calls kernels, and the start of Triton's compiler."""
+        import torch
+
+        from wrapperir.emit.python.extension_modules import build_cpp_calls, build_launches
+        from wrapperir.kernels.triton_compile import start_compiler
+
+        has_cuda = "cuda" in devices and torch.version.hip is None
+        if is_new:
+            return (start_compiler,) if has_cuda else ()
+        of_cuda = (build_launches,) if has_cuda else ()
+        return (*of_cuda, *((build_cpp_calls,) if "cpu" in devices else ()))
 
     def emit(self, program: Program) -> Artifact:
         """Return ``program.wir``, and ``graph.py`` to read.

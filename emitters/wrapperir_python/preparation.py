@@ -1,19 +1,19 @@
 """What emitted Python needs whatever the program: extension modules, Triton's compiler."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 
 import torch
 
 from wrapperir import caching
-from wrapperir.emit.python.compiled_launches import EMITTED, build_launches
+from wrapperir.emit.python.compiled_launches import EMITTED
+from wrapperir.emit.python.extension_modules import (
+    build_cpp_calls,
+    build_graphs,
+    build_launches,
+)
 from wrapperir.kernels.emitted.native_module import build_library
 from wrapperir.kernels.triton_compile import start_compiler
-
-_OPERATORS = Path(__file__).with_name("emitted") / "operators.cpp", ("tensors.h",)
-_GRAPHS = EMITTED / "graphs.cpp", ("tensors.h", "recording.h", "driver_functions.h")
-"""Extension modules: sources, and the headers as the modules that build them name them."""
 
 
 def preparations(
@@ -23,11 +23,11 @@ def preparations(
     has_cuda = "cuda" in devices and torch.version.hip is None
     if is_new:
         return (start_compiler,) if has_cuda else ()
-    modules = (_OPERATORS, *((_GRAPHS,) if has_cuda else ()))
-    return [
-        *((build_launches,) if has_cuda else ()),
-        *(
-            partial(build_library, source, [EMITTED / name for name in headers], caching)
-            for source, headers in modules
-        ),
-    ]
+    of_cuda = (build_launches, build_graphs) if has_cuda else ()
+    of_cpu = (build_cpp_calls,) if "cpu" in devices else ()
+    return (_build_operators, *of_cuda, *of_cpu)
+
+
+def _build_operators() -> None:
+    source = Path(__file__).with_name("emitted") / "operators.cpp"
+    build_library(source, [EMITTED / "tensors.h"], caching)

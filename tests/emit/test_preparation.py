@@ -23,6 +23,7 @@ from wrapperir.planning import cores
 from wrapperir_cpp import build
 from wrapperir_cpp import preparation as cpp_preparation
 from wrapperir_cpp.emitter import CppEmitter
+from wrapperir_fx.emitter import FxEmitter
 from wrapperir_python.emitter import PythonEmitter
 
 Steps = Sequence[Callable[[], object]]
@@ -77,17 +78,15 @@ def test_the_backend_prepares_when_it_is_called_and_when_a_graph_is_new(
     assert sorted(emitter.asked) == [(frozenset({"cpu"}), new) for new in (False, True)]
 
 
-def test_cores_that_plan_memory_are_built_together_for_new_graphs(
+def test_cores_that_plan_memory_are_built_together_at_once(
     emitter: Preparing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     built: list[str] = []
     monkeypatch.setattr(cores, "load_core", built.append)
-    preparation.prepare(emitter, frozenset({"cpu"}), is_new=False)
-    wait()
-    assert built == []
-    preparation.prepare(emitter, frozenset({"cpu"}), is_new=True)
-    for _ in range(3):
-        wait()
+    for is_new in (False, True):
+        preparation.prepare(emitter, frozenset({"cpu"}), is_new=is_new)
+        for _ in range(3):
+            wait()
     sources = Path(cores.__file__).parent.glob("*.cpp")
     assert sorted(built) == sorted(path.name for path in sources)
 
@@ -96,6 +95,7 @@ EXTENSIONS = {
     Path(wrapperir_python.__file__).with_name("emitted") / "operators.cpp": (),
     EMITTED / "launches.cpp": ("arguments.h", "driver_functions.h"),
     EMITTED / "graphs.cpp": ("recording.h", "driver_functions.h"),
+    EMITTED / "cpp_calls.cpp": ("arguments.h",),
 }
 """Extension modules of emitted Python, with the headers that its files name."""
 
@@ -108,8 +108,9 @@ def test_extension_modules_are_those_that_emitted_python_builds(
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
     monkeypatch.setattr(subprocess, "run", compile)
-    for step in PythonEmitter().preparations(frozenset({"cpu", "cuda"}), is_new=False):
-        step()
+    for emitter in (PythonEmitter(), FxEmitter()):
+        for step in emitter.preparations(frozenset({"cpu", "cuda"}), is_new=False):
+            step()
     prepared = sorted((tmp_path / "caches").rglob("*.so"))
     assert len(prepared) == len(EXTENSIONS)
     for source, headers in EXTENSIONS.items():
@@ -154,7 +155,7 @@ def test_objects_are_those_that_emitted_cpp_builds(
 
 
 def test_the_compiler_of_triton_starts_for_new_graphs_on_cuda() -> None:
-    for emitter in (PythonEmitter(), CppEmitter()):
+    for emitter in (PythonEmitter(), CppEmitter(), FxEmitter()):
         for devices, count in (({"cpu"}, 0), ({"cpu", "cuda"}, 1)):
             found = emitter.preparations(frozenset(devices), is_new=True)
             assert list(found) == [start_compiler][:count]

@@ -24,13 +24,13 @@ def prepare(emitter: Emitter, devices: frozenset[str], *, is_new: bool) -> None:
     def begin() -> None:
         with suppress(Exception):  # loading a program raises it again, if it needs that
             own = emitter.preparations(devices, is_new=is_new)
-            run_side_by_side([*own, *(_planning() if is_new else ())])
+            run_side_by_side([*own, *(() if is_new else _planning())])
 
     _in_background(begin)
 
 
 def _planning() -> Sequence[Callable[[], object]]:
-    """Return the builds of what plans memory, which no program of a cache needs."""
+    """Return the builds of what plans memory; a short lowering would wait for them."""
     from wrapperir.planning.cores import CORES, load_core
 
     return [partial(load_core, name) for name in CORES]

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import wrapperir
-from wrapperir import caching
 from wrapperir import ir as wir
 from wrapperir.emit.number_kinds import NumberKinds, as_parameter
 from wrapperir.emit.python.expressions import PythonExpressions, format_int, format_string
@@ -32,20 +31,6 @@ _FILES = (
 )
 
 _LAUNCHES = ("launches",)
-
-
-def build_launches() -> None:
-    """Build the module that launches kernels, which emitted Python finds in the cache.
-
-    Raises:
-        OSError: there is no compiler or no private directory for it.
-        subprocess.CalledProcessError: it does not compile.
-    """
-    from wrapperir.kernels.emitted.native_module import build_library  # it imports torch
-
-    headers = ("tensors.h", "arguments.h", "driver_functions.h")  # as launches.py has them
-    source, included = EMITTED / "launches.cpp", [EMITTED / name for name in headers]
-    build_library(source, included, caching)
 
 
 def reason_against(
