@@ -172,13 +172,15 @@ def preparing(
         value.device.type for value in example_inputs if isinstance(value, torch.Tensor)
     )
 
+    graphs = options.graphs or "capture_graphs" in (options.passes or ())
+
     def begin(*, is_new: bool) -> None:
         named = options.emitter
         try:
             emitter = find_emitter(named) if isinstance(named, str) else named
         except DiagnosticError:
             return  # it is raised when the first program is compiled
-        prepare(emitter, devices, is_new=is_new)
+        prepare(emitter, devices, is_new=is_new, graphs=graphs)
 
     return begin
 

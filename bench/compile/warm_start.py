@@ -92,6 +92,7 @@ def figures_of(contender: str, caches: str) -> Figures:
         "TORCHINDUCTOR_CACHE_DIR": f"{caches}/inductor",
         "TRITON_CACHE_DIR": f"{caches}/triton",
         "XDG_CACHE_HOME": caches,
+        "TMPDIR": caches,  # where Inductor keeps the header that it compiles first
     }
     done = subprocess.run(
         [sys.executable, "-m", "bench.compile.warm_start", "--child", contender],

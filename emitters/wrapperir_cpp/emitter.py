@@ -34,7 +34,7 @@ class CppEmitter(Emitter):
     )
 
     def preparations(
-        self, devices: frozenset[str], *, is_new: bool
+        self, devices: frozenset[str], *, is_new: bool, graphs: bool
     ) -> Sequence[Callable[[], object]]:
         """Return the builds of the runtime, and the start of Triton's compiler."""
         from wrapperir_cpp.preparation import preparations  # it imports torch

@@ -8,7 +8,6 @@ from attrs import define
 
 from wrapperir.emit import Artifact, Emitter, GraphCompiler, Loaded, Support
 from wrapperir.ir import Language, Program
-from wrapperir.text import format_program
 
 if TYPE_CHECKING:
     import torch
@@ -52,7 +51,7 @@ class FxEmitter(Emitter):
         return changed
 
     def preparations(
-        self, devices: frozenset[str], *, is_new: bool
+        self, devices: frozenset[str], *, is_new: bool, graphs: bool
     ) -> Sequence[Callable[[], object]]:
         """Return the builds of what calls kernels, and the start of Triton's compiler."""
         import torch
@@ -73,6 +72,7 @@ class FxEmitter(Emitter):
             DiagnosticError: the program holds what a graph cannot express; all such
                 places are named.
         """
+        from wrapperir.text import format_program
         from wrapperir_fx.graph_builder import format_graph
 
         files: dict[str, str | bytes] = {

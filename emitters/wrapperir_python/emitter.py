@@ -50,12 +50,12 @@ class PythonEmitter(Emitter):
         return changed
 
     def preparations(
-        self, devices: frozenset[str], *, is_new: bool
+        self, devices: frozenset[str], *, is_new: bool, graphs: bool
     ) -> Sequence[Callable[[], object]]:
         """Return the builds of extension modules, and the start of Triton's compiler."""
         from wrapperir_python.preparation import preparations  # it imports torch
 
-        return preparations(devices, is_new=is_new)
+        return preparations(devices, is_new=is_new, graphs=graphs)
 
     def emit(self, program: Program) -> Artifact:
         """Return ``program.py`` and, for Triton kernels, ``kernels/<name>.py``.

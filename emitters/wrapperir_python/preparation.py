@@ -17,15 +17,19 @@ from wrapperir.kernels.triton_compile import start_compiler
 
 
 def preparations(
-    devices: frozenset[str], *, is_new: bool
+    devices: frozenset[str], *, is_new: bool, graphs: bool
 ) -> Sequence[Callable[[], object]]:
     """Return the functions to run in the background, as ``Emitter.preparations`` does."""
     has_cuda = "cuda" in devices and torch.version.hip is None
     if is_new:
         return (start_compiler,) if has_cuda else ()
-    of_cuda = (build_launches, build_graphs) if has_cuda else ()
-    of_cpu = (build_cpp_calls,) if "cpu" in devices else ()
-    return (_build_operators, *of_cuda, *of_cpu)
+    builds = (
+        (_build_operators, True),
+        (build_cpp_calls, "cpu" in devices),
+        (build_launches, has_cuda),
+        (build_graphs, has_cuda and graphs),
+    )
+    return [build for build, is_needed in builds if is_needed]
 
 
 def _build_operators() -> None:

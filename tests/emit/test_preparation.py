@@ -12,9 +12,11 @@ import torch
 
 import wrapperir_python
 from wrapperir import ir as wir
+from wrapperir.backend import preparing, read_options
 from wrapperir.caching import private_cache
 from wrapperir.emit import preparation
 from wrapperir.emit.python.compiled_launches import EMITTED
+from wrapperir.emit.python.extension_modules import build_graphs
 from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.kernels import compiler, cpp_build
 from wrapperir.kernels.emitted import native_module
@@ -32,11 +34,11 @@ Steps = Sequence[Callable[[], object]]
 class Preparing(PythonEmitter):
     """Notes what it is asked to prepare."""
 
-    asked: list[tuple[frozenset[str], bool]]
+    asked: list[tuple[frozenset[str], bool, bool]]
     done: list[str]
 
-    def preparations(self, devices: frozenset[str], *, is_new: bool) -> Steps:
-        self.asked.append((devices, is_new))
+    def preparations(self, devices: frozenset[str], *, is_new: bool, graphs: bool) -> Steps:
+        self.asked.append((devices, is_new, graphs))
         return [lambda: 1 / 0, lambda: self.done.append(threading.current_thread().name)]
 
 
@@ -57,10 +59,10 @@ def wait() -> None:
 def test_preparations_run_once_and_elsewhere(emitter: Preparing) -> None:
     cpu = frozenset({"cpu"})
     for is_new in (False, False, True):
-        preparation.prepare(emitter, cpu, is_new=is_new)
+        preparation.prepare(emitter, cpu, is_new=is_new, graphs=False)
     for _ in range(3):
         wait()
-    assert sorted(emitter.asked) == [(cpu, False), (cpu, True)]
+    assert sorted(emitter.asked) == [(cpu, False, False), (cpu, True, False)]
     assert emitter.done == ["wrapperir-preparation"] * 2
 
 
@@ -75,7 +77,8 @@ def test_the_backend_prepares_when_it_is_called_and_when_a_graph_is_new(
     function(torch.ones(3))
     for _ in range(3):
         wait()
-    assert sorted(emitter.asked) == [(frozenset({"cpu"}), new) for new in (False, True)]
+    cpu = frozenset({"cpu"})
+    assert sorted(emitter.asked) == [(cpu, new, False) for new in (False, True)]
 
 
 def test_cores_that_plan_memory_are_built_together_at_once(
@@ -84,7 +87,7 @@ def test_cores_that_plan_memory_are_built_together_at_once(
     built: list[str] = []
     monkeypatch.setattr(cores, "load_core", built.append)
     for is_new in (False, True):
-        preparation.prepare(emitter, frozenset({"cpu"}), is_new=is_new)
+        preparation.prepare(emitter, frozenset({"cpu"}), is_new=is_new, graphs=False)
         for _ in range(3):
             wait()
     sources = Path(cores.__file__).parent.glob("*.cpp")
@@ -109,7 +112,8 @@ def test_extension_modules_are_those_that_emitted_python_builds(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
     monkeypatch.setattr(subprocess, "run", compile)
     for emitter in (PythonEmitter(), FxEmitter()):
-        for step in emitter.preparations(frozenset({"cpu", "cuda"}), is_new=False):
+        devices = frozenset({"cpu", "cuda"})
+        for step in emitter.preparations(devices, is_new=False, graphs=True):
             step()
     prepared = sorted((tmp_path / "caches").rglob("*.so"))
     assert len(prepared) == len(EXTENSIONS)
@@ -138,7 +142,7 @@ def test_objects_are_those_that_emitted_cpp_builds(
     monkeypatch.setattr(cpp_build, "built_once", built_once)
     header: Any = cpp_build._precompiled_header  # it would be remembered for other tests
     monkeypatch.setattr(cpp_build, "_precompiled_header", header.__wrapped__)
-    for step in CppEmitter().preparations(frozenset({device}), is_new=False):
+    for step in CppEmitter().preparations(frozenset({device}), is_new=False, graphs=False):
         step()
     prepared = {kind: set(keys) for kind, keys in built.items()}
     built.clear()
@@ -157,5 +161,27 @@ def test_objects_are_those_that_emitted_cpp_builds(
 def test_the_compiler_of_triton_starts_for_new_graphs_on_cuda() -> None:
     for emitter in (PythonEmitter(), CppEmitter(), FxEmitter()):
         for devices, count in (({"cpu"}, 0), ({"cpu", "cuda"}, 1)):
-            found = emitter.preparations(frozenset(devices), is_new=True)
+            found = emitter.preparations(frozenset(devices), is_new=True, graphs=False)
             assert list(found) == [start_compiler][:count]
+
+
+def test_the_module_of_graphs_is_built_where_programs_have_them() -> None:
+    for graphs in (False, True):
+        found = PythonEmitter().preparations(
+            frozenset({"cuda"}), is_new=False, graphs=graphs
+        )
+        assert (build_graphs in found) is graphs
+
+
+@pytest.mark.parametrize(
+    ("options", "has_graphs"),
+    [({}, False), ({"graphs": True}, True), ({"passes": ["capture_graphs"]}, True)],
+)
+def test_the_backend_says_whether_programs_have_graphs(
+    emitter: Preparing, options: dict[str, object], has_graphs: bool
+) -> None:
+    begin = preparing(read_options({"emitter": emitter, **options}), [torch.ones(1)])
+    begin(is_new=False)
+    for _ in range(3):
+        wait()
+    assert emitter.asked == [(frozenset({"cpu"}), False, has_graphs)]

@@ -176,12 +176,13 @@ def test_a_plugin_is_loaded_when_first_asked_for() -> None:
     assert [b.name for b in found.broken] == ["late"]
 
 
-def test_finding_an_emitter_imports_no_lowering() -> None:
+def test_finding_an_emitter_imports_neither_lowering_nor_printer() -> None:
     script = """
 import sys
 from wrapperir.plugin import plugin_manager
 plugin_manager().emitter("python")
-found = [name for name in sys.modules if name.startswith("wrapperir.lowering")]
+others = ("wrapperir.lowering", "wrapperir.text")
+found = [name for name in sys.modules if name.startswith(others)]
 assert not found, found
 assert plugin_manager().renderers("cpu")
 """

@@ -125,13 +125,14 @@ class Emitter(ABC):
         return ""
 
     def preparations(
-        self, devices: frozenset[str], *, is_new: bool
+        self, devices: frozenset[str], *, is_new: bool, graphs: bool
     ) -> Sequence[Callable[[], object]]:
         """Return functions that begin what loading programs for some devices needs.
 
         They build what programs share, or start processes, and run in the background
         while a graph is lowered.  With ``is_new`` no cache has the graph's program;
         without, one may have it, and all that is built should be kept for other processes.
+        ``graphs`` says that programs are to have graph regions.
         What they raise is ignored: loading raises it again.  By default there are none.
         """
         return ()
