@@ -86,8 +86,7 @@ def wrapperir_backend(
     def compile(
         lowered: "Lowered", backward: bool, show: Callable[[OutputCode], None]
     ) -> "Loaded":
-        role = "backward" if backward else "forward"
-        return compile_lowered(lowered, chosen, role, show)
+        return compile_lowered(lowered, chosen, "backward" if backward else "forward", show)
 
     return compile_graph(
         graph,
@@ -168,11 +167,10 @@ def preparing(
     from wrapperir.emit.pipeline import find_emitter
     from wrapperir.emit.preparation import prepare
 
+    graphs = options.graphs or "capture_graphs" in (options.passes or ())
     devices = frozenset(
         value.device.type for value in example_inputs if isinstance(value, torch.Tensor)
     )
-
-    graphs = options.graphs or "capture_graphs" in (options.passes or ())
 
     def begin(*, is_new: bool) -> None:
         named = options.emitter

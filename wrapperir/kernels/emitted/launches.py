@@ -188,7 +188,8 @@ def build() -> None:
     missing = list({job.key: job for job in jobs if _find(job) is None}.values())
     # A process of wrapperir's that runs has Triton's compiler imported; this one may not.
     own = _own_compiler()
-    if len(missing) > (0 if own and own.WORKERS.is_running else _MOST_IN_THIS_PROCESS):
+    runs = own is not None and getattr(own.WORKERS, "is_running", False)
+    if len(missing) > (0 if runs else _MOST_IN_THIS_PROCESS):
         count = min(os.cpu_count() or 1, len(missing))
         ends = [len(missing) * part // count for part in range(count + 1)]
         parts = [missing[begin:end] for begin, end in pairwise(ends)]
