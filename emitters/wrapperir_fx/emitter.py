@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Self
 
 from attrs import define
 
-from wrapperir.emit import Artifact, Emitter, GraphCompiler, Loaded, Support
+from wrapperir.emit import Artifact, ComingPrograms, Emitter, GraphCompiler, Loaded, Support
 from wrapperir.ir import Language, Program
 
 if TYPE_CHECKING:
@@ -50,20 +50,19 @@ class FxEmitter(Emitter):
         changed.compile_graph = compile_graph
         return changed
 
-    def preparations(
-        self, devices: frozenset[str], *, is_new: bool, graphs: bool
-    ) -> Sequence[Callable[[], object]]:
+    def preparations(self, coming: ComingPrograms) -> Sequence[Callable[[], object]]:
         """Return the builds of what calls kernels, and the start of Triton's compiler."""
         import torch
 
         from wrapperir.emit.python.extension_modules import build_cpp_calls, build_launches
         from wrapperir.kernels.triton_compile import start_compiler
 
-        has_cuda = "cuda" in devices and torch.version.hip is None
-        if is_new:
+        has_cuda = "cuda" in coming.devices and torch.version.hip is None
+        if coming.is_new:
             return (start_compiler,) if has_cuda else ()
+        calls = coming.own_kernels and "cpu" in coming.devices
         of_cuda = (build_launches,) if has_cuda else ()
-        return (*of_cuda, *((build_cpp_calls,) if "cpu" in devices else ()))
+        return (*of_cuda, *((build_cpp_calls,) if calls else ()))
 
     def emit(self, program: Program) -> Artifact:
         """Return ``program.wir``, and ``graph.py`` to read.

@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 
 from wrapperir import caching
+from wrapperir.emit import ComingPrograms
 from wrapperir.emit.python.compiled_launches import EMITTED
 from wrapperir.emit.python.extension_modules import (
     build_cpp_calls,
@@ -16,18 +17,16 @@ from wrapperir.kernels.emitted.native_module import build_library
 from wrapperir.kernels.triton_compile import start_compiler
 
 
-def preparations(
-    devices: frozenset[str], *, is_new: bool, graphs: bool
-) -> Sequence[Callable[[], object]]:
+def preparations(coming: ComingPrograms) -> Sequence[Callable[[], object]]:
     """Return the functions to run in the background, as ``Emitter.preparations`` does."""
-    has_cuda = "cuda" in devices and torch.version.hip is None
-    if is_new:
+    has_cuda = "cuda" in coming.devices and torch.version.hip is None
+    if coming.is_new:
         return (start_compiler,) if has_cuda else ()
     builds = (
         (_build_operators, True),
-        (build_cpp_calls, "cpu" in devices),
+        (build_cpp_calls, coming.own_kernels and "cpu" in coming.devices),
         (build_launches, has_cuda),
-        (build_graphs, has_cuda and graphs),
+        (build_graphs, has_cuda and coming.graphs),
     )
     return [build for build, is_needed in builds if is_needed]
 

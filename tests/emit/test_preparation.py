@@ -14,11 +14,11 @@ import wrapperir_python
 from wrapperir import ir as wir
 from wrapperir.backend import preparing, read_options
 from wrapperir.caching import private_cache
-from wrapperir.emit import preparation
+from wrapperir.emit import ComingPrograms, preparation
 from wrapperir.emit.python.compiled_launches import EMITTED
-from wrapperir.emit.python.extension_modules import build_graphs
+from wrapperir.emit.python.extension_modules import build_cpp_calls, build_graphs
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.kernels import compiler, cpp_build
+from wrapperir.kernels import compiler, cpp_build, prepare_kernels
 from wrapperir.kernels.emitted import native_module
 from wrapperir.kernels.triton_compile import start_compiler
 from wrapperir.planning import cores
@@ -34,12 +34,20 @@ Steps = Sequence[Callable[[], object]]
 class Preparing(PythonEmitter):
     """Notes what it is asked to prepare."""
 
-    asked: list[tuple[frozenset[str], bool, bool]]
+    asked: list[ComingPrograms]
     done: list[str]
 
-    def preparations(self, devices: frozenset[str], *, is_new: bool, graphs: bool) -> Steps:
-        self.asked.append((devices, is_new, graphs))
+    def preparations(self, coming: ComingPrograms) -> Steps:
+        self.asked.append(coming)
         return [lambda: 1 / 0, lambda: self.done.append(threading.current_thread().name)]
+
+
+def _coming(
+    *devices: str, is_new: bool = False, graphs: bool = False, own_kernels: bool = False
+) -> ComingPrograms:
+    return ComingPrograms(
+        devices=frozenset(devices), is_new=is_new, graphs=graphs, own_kernels=own_kernels
+    )
 
 
 @pytest.fixture
@@ -57,12 +65,12 @@ def wait() -> None:
 
 
 def test_preparations_run_once_and_elsewhere(emitter: Preparing) -> None:
-    cpu = frozenset({"cpu"})
     for is_new in (False, False, True):
-        preparation.prepare(emitter, cpu, is_new=is_new, graphs=False)
+        preparation.prepare(emitter, _coming("cpu", is_new=is_new))
     for _ in range(3):
         wait()
-    assert sorted(emitter.asked) == [(cpu, False, False), (cpu, True, False)]
+    assert {*emitter.asked} == {_coming("cpu", is_new=new) for new in (False, True)}
+    assert len(emitter.asked) == 2
     assert emitter.done == ["wrapperir-preparation"] * 2
 
 
@@ -77,8 +85,7 @@ def test_the_backend_prepares_when_it_is_called_and_when_a_graph_is_new(
     function(torch.ones(3))
     for _ in range(3):
         wait()
-    cpu = frozenset({"cpu"})
-    assert sorted(emitter.asked) == [(cpu, new, False) for new in (False, True)]
+    assert {*emitter.asked} == {_coming("cpu", is_new=new) for new in (False, True)}
 
 
 def test_cores_that_plan_memory_are_built_together_at_once(
@@ -87,7 +94,7 @@ def test_cores_that_plan_memory_are_built_together_at_once(
     built: list[str] = []
     monkeypatch.setattr(cores, "load_core", built.append)
     for is_new in (False, True):
-        preparation.prepare(emitter, frozenset({"cpu"}), is_new=is_new, graphs=False)
+        preparation.prepare(emitter, _coming("cpu", is_new=is_new))
         for _ in range(3):
             wait()
     sources = Path(cores.__file__).parent.glob("*.cpp")
@@ -112,8 +119,8 @@ def test_extension_modules_are_those_that_emitted_python_builds(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
     monkeypatch.setattr(subprocess, "run", compile)
     for emitter in (PythonEmitter(), FxEmitter()):
-        devices = frozenset({"cpu", "cuda"})
-        for step in emitter.preparations(devices, is_new=False, graphs=True):
+        coming = _coming("cpu", "cuda", graphs=True, own_kernels=True)
+        for step in emitter.preparations(coming):
             step()
     prepared = sorted((tmp_path / "caches").rglob("*.so"))
     assert len(prepared) == len(EXTENSIONS)
@@ -142,7 +149,7 @@ def test_objects_are_those_that_emitted_cpp_builds(
     monkeypatch.setattr(cpp_build, "built_once", built_once)
     header: Any = cpp_build._precompiled_header  # it would be remembered for other tests
     monkeypatch.setattr(cpp_build, "_precompiled_header", header.__wrapped__)
-    for step in CppEmitter().preparations(frozenset({device}), is_new=False, graphs=False):
+    for step in CppEmitter().preparations(_coming(device)):
         step()
     prepared = {kind: set(keys) for kind, keys in built.items()}
     built.clear()
@@ -161,16 +168,30 @@ def test_objects_are_those_that_emitted_cpp_builds(
 def test_the_compiler_of_triton_starts_for_new_graphs_on_cuda() -> None:
     for emitter in (PythonEmitter(), CppEmitter(), FxEmitter()):
         for devices, count in (({"cpu"}, 0), ({"cpu", "cuda"}, 1)):
-            found = emitter.preparations(frozenset(devices), is_new=True, graphs=False)
+            found = emitter.preparations(_coming(*devices, is_new=True))
             assert list(found) == [start_compiler][:count]
 
 
 def test_the_module_of_graphs_is_built_where_programs_have_them() -> None:
     for graphs in (False, True):
-        found = PythonEmitter().preparations(
-            frozenset({"cuda"}), is_new=False, graphs=graphs
-        )
+        found = PythonEmitter().preparations(_coming("cuda", graphs=graphs))
         assert (build_graphs in found) is graphs
+
+
+def test_only_what_calls_kernels_of_their_frontend_is_built() -> None:
+    for own in (False, True):
+        coming = _coming("cpu", own_kernels=own)
+        for emitter in (PythonEmitter(), FxEmitter()):
+            assert (build_cpp_calls in emitter.preparations(coming)) is own
+        assert (prepare_kernels in CppEmitter().preparations(coming)) is not own
+
+
+def test_the_backend_says_whose_kernels_programs_have(emitter: Preparing) -> None:
+    options = read_options({"emitter": emitter, "frontend": "lowering"})
+    preparing(options, [torch.ones(1)])(is_new=False)
+    for _ in range(3):
+        wait()
+    assert emitter.asked == [_coming("cpu", own_kernels=True)]
 
 
 @pytest.mark.parametrize(
@@ -184,4 +205,4 @@ def test_the_backend_says_whether_programs_have_graphs(
     begin(is_new=False)
     for _ in range(3):
         wait()
-    assert emitter.asked == [(frozenset({"cpu"}), False, has_graphs)]
+    assert emitter.asked == [_coming("cpu", graphs=has_graphs)]

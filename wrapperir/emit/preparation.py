@@ -5,28 +5,22 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
-from wrapperir.emit.contract import Emitter
+from wrapperir.emit.contract import ComingPrograms, Emitter
 
 _begun: set[tuple[object, ...]] = set()
 
 
-def prepare(
-    emitter: Emitter, devices: frozenset[str], *, is_new: bool, graphs: bool
-) -> None:
-    """Begin an emitter's preparations in the background, once in a process.
-
-    ``devices`` are the kinds of device of a graph; ``is_new`` and ``graphs`` are those of
-    :meth:`~wrapperir.emit.Emitter.preparations`.
-    """
-    key = type(emitter), devices, is_new, graphs
+def prepare(emitter: Emitter, coming: ComingPrograms) -> None:
+    """Begin an emitter's preparations in the background, once in a process."""
+    key = type(emitter), coming
     if key in _begun:
         return
     _begun.add(key)
 
     def begin() -> None:
         with suppress(Exception):  # loading a program raises it again, if it needs that
-            own = emitter.preparations(devices, is_new=is_new, graphs=graphs)
-            run_side_by_side([*own, *(() if is_new else _planning())])
+            own = emitter.preparations(coming)
+            run_side_by_side([*own, *(() if coming.is_new else _planning())])
 
     _in_background(begin)
 
