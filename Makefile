@@ -10,6 +10,8 @@ STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 # Tests run two processes; more threads in each would only contend.
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TORCHINDUCTOR_COMPILE_THREADS=1
+# Many processes import this package, which is compiled once for all of them.
+KEEP_COMPILED := PYTHONDONTWRITEBYTECODE=
 
 # A Python that has a PyTorch with CUDA, and this package: its environment stays as it is.
 GPU_PYTHON ?= python3
@@ -66,10 +68,10 @@ demo: $(STAMP)
 	$(BIN)/python -m bench.demo --frontend $(FRONTEND)
 
 test: $(STAMP)
-	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal
+	$(ONE_THREAD) $(KEEP_COMPILED) $(BIN)/python -m pytest -n 2 --dist worksteal
 
 fuzz: $(STAMP)
-	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal --hypothesis-profile=random
+	$(ONE_THREAD) $(KEEP_COMPILED) $(BIN)/python -m pytest -n 2 --dist worksteal --hypothesis-profile=random
 
 check: lint types imports docs
 

@@ -85,6 +85,15 @@ def frame_evaluation() -> Iterator[None]:
     )
 
 
+@pytest.fixture
+def triton_on_cpu() -> Iterator[None]:
+    """Have Inductor write Triton for the CPU: a C++ kernel takes 0.7 s to build."""
+    from torch._inductor import config
+
+    with config.patch(cpu_backend="triton"):
+        yield
+
+
 @pytest.fixture(scope="session")
 def process_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessServer]:
     """Return a server of processes that begin with torch imported."""

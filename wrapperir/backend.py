@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from attrs import Factory, fields_dict, frozen
+from attrs import Factory, evolve, fields_dict, frozen
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit import Emitter, GraphCompiler, OutputCode
@@ -86,8 +86,7 @@ def wrapperir_backend(
     def compile(
         lowered: "Lowered", backward: bool, show: Callable[[OutputCode], None]
     ) -> "Loaded":
-        role = "backward" if backward else "forward"
-        return compile_lowered(lowered, chosen, role, show)
+        return compile_lowered(lowered, chosen, "backward" if backward else "forward", show)
 
     return compile_graph(
         graph,
@@ -161,15 +160,21 @@ def preparing(
 ) -> Callable[..., None]:
     """Return a function that begins, in the background, what loading programs needs.
 
-    It takes ``is_new`` of :func:`~wrapperir.emit.preparation.prepare`.
+    It takes ``is_new`` of :class:`~wrapperir.emit.contract.ComingPrograms`.
     """
     import torch
 
+    from wrapperir.emit.contract import ComingPrograms
     from wrapperir.emit.pipeline import find_emitter
     from wrapperir.emit.preparation import prepare
 
-    devices = frozenset(
-        value.device.type for value in example_inputs if isinstance(value, torch.Tensor)
+    coming = ComingPrograms(
+        devices=frozenset(
+            value.device.type for value in example_inputs if isinstance(value, torch.Tensor)
+        ),
+        is_new=False,
+        graphs=bool(options.graphs) or "capture_graphs" in (options.passes or ()),
+        own_kernels=options.frontend == "lowering",
     )
 
     def begin(*, is_new: bool) -> None:
@@ -178,7 +183,7 @@ def preparing(
             emitter = find_emitter(named) if isinstance(named, str) else named
         except DiagnosticError:
             return  # it is raised when the first program is compiled
-        prepare(emitter, devices, is_new=is_new)
+        prepare(emitter, evolve(coming, is_new=is_new))
 
     return begin
 

@@ -59,6 +59,14 @@ CONTENDERS = (
         arguments={"backend": "wrapperir", "options": {"frontend": "lowering"}},
     ),
     Contender(
+        name="lowering-cpp",
+        title="own kernels, C++",
+        arguments={
+            "backend": "wrapperir",
+            "options": {"frontend": "lowering", "emitter": "cpp"},
+        },
+    ),
+    Contender(
         name="lowering-replay",
         title="own kernels, reduce-overhead",
         arguments={

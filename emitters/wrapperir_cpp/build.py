@@ -90,8 +90,13 @@ def build_artifact(
             built files cannot be kept.
     """
     tuned = tune_artifact(artifact, targets, emit) if emit else artifact
-    files = {**tuned.files, **compile_triton_kernels(tuned.files, targets)}
-    libraries = _build_libraries(files)
+    files, objects = tuned.files, dict[str, Path]()
+    if any(path.endswith(KERNEL_FACTS) for path in files):
+        with ThreadPoolExecutor(max_workers=1) as pool:
+            pending = pool.submit(_build_objects, files, objects)
+            files = {**files, **compile_triton_kernels(files, targets)}
+            objects = pending.result()
+    libraries = _build_libraries(files, objects)
     built = {name: path.read_bytes() for name, path in libraries.items()}
     return evolve(artifact, files={**files, **built}, entry=LIBRARY)
 
@@ -175,13 +180,18 @@ def open_choices(program: Program) -> frozenset[str]:
     )
 
 
-def _build_libraries(files: Mapping[str, str | bytes]) -> dict[str, Path]:
-    """Return the libraries of an artifact by their names in it, in the user's cache."""
+def _build_libraries(
+    files: Mapping[str, str | bytes], objects: Mapping[str, Path]
+) -> dict[str, Path]:
+    """Return the libraries of an artifact by their names in it, in the user's cache.
+
+    ``objects`` are those that are built already, by the paths of their sources.
+    """
     compiler = find_compiler()
     kernels = kernel_sources(files)
     with ThreadPoolExecutor(max_workers=1) as pool:
         pending = pool.submit(build_kernels, kernels)
-        objects = _build_objects(files)
+        objects = _build_objects(files, objects)
         kernel_objects = pending.result()
     facts = cast(dict[str, list[str]], json.loads(files[BUILD_FACTS]))
     libraries = [*_TORCH, *facts["libraries"]]
@@ -208,7 +218,10 @@ def kernel_sources(files: Mapping[str, str | bytes]) -> dict[str, str]:
     }
 
 
-def _build_objects(files: Mapping[str, str | bytes]) -> dict[str, Path]:
+def _build_objects(
+    files: Mapping[str, str | bytes], known: Mapping[str, Path]
+) -> dict[str, Path]:
+    """Return the objects of the host program's sources, of which some are ``known``."""
     sources: dict[str, str] = {}
     headers: dict[str, str] = {}
     for path, content in files.items():
@@ -227,8 +240,8 @@ def _build_objects(files: Mapping[str, str | bytes]) -> dict[str, Path]:
     def build(path: str) -> Path:
         return build_object(path, sources[path], headers, cuda_headers)
 
-    paths = sorted(sources)
-    return dict(zip(paths, side_by_side(build, paths), strict=True))
+    paths = sorted(sources.keys() - known.keys())
+    return {**known, **dict(zip(paths, side_by_side(build, paths), strict=True))}
 
 
 def build_object(

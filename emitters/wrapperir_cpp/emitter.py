@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from wrapperir.emit import Artifact, Emitter, Loaded, Support
+from wrapperir.emit import Artifact, ComingPrograms, Emitter, Loaded, Support
 from wrapperir.ir import Program
 from wrapperir_cpp.device_table import CPU_TABLE, CUDA_TABLE, DeviceTable
 from wrapperir_cpp.layout import LIBRARY, package_library
@@ -33,13 +33,11 @@ class CppEmitter(Emitter):
         choosing=True,
     )
 
-    def preparations(
-        self, devices: frozenset[str], *, is_new: bool
-    ) -> Sequence[Callable[[], object]]:
+    def preparations(self, coming: ComingPrograms) -> Sequence[Callable[[], object]]:
         """Return the builds of the runtime, and the start of Triton's compiler."""
         from wrapperir_cpp.preparation import preparations  # it imports torch
 
-        return preparations(self.devices, devices, is_new=is_new)
+        return preparations(self.devices, coming)
 
     def emit(self, program: Program) -> Artifact:
         """Return the artifact of :func:`~wrapperir_cpp.artifact_files.emit_artifact`."""

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from wrapperir.emit import ComingPrograms
+from wrapperir.emit.python.extension_modules import build_launches
 from wrapperir.kernels import prepare_kernels
 from wrapperir.kernels.triton_compile import start_compiler
 from wrapperir_cpp.artifact_files import runtime_sources
@@ -11,16 +13,18 @@ from wrapperir_cpp.device_table import DeviceTable
 
 
 def preparations(
-    tables: Sequence[DeviceTable], devices: frozenset[str], *, is_new: bool
+    tables: Sequence[DeviceTable], coming: ComingPrograms
 ) -> Sequence[Callable[[], object]]:
     """Return the functions to run in the background, as ``Emitter.preparations`` does."""
-    used = [table for table in tables if table.kind in devices]
+    used = [table for table in tables if table.kind in coming.devices]
     has_cuda = any(table.kind == "cuda" for table in used)
-    if is_new:
+    if coming.is_new:
         return (start_compiler,) if has_cuda else ()
     files = runtime_sources([table for table in used if table.functions is not None])
     headers = {path: text for path, text in files.items() if path.endswith(".h")}
     sources = {path: text for path, text in files.items() if path.endswith(".cpp")}
     builds = [partial(build_object, path, sources[path], headers) for path in sources]
-    kernels = (prepare_kernels,) if "cpu" in devices else ()
-    return [*kernels, build_binding, *builds]
+    has_inductors = "cpu" in coming.devices and not coming.own_kernels
+    kernels = (prepare_kernels,) if has_inductors else ()
+    timing = (build_launches,) if has_cuda else ()  # of choices, by emitted Python
+    return [*kernels, *timing, build_binding, *builds]

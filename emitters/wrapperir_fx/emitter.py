@@ -1,14 +1,13 @@
 """The FX emitter: programs as graphs of PyTorch's."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Self
 
 from attrs import define
 
-from wrapperir.emit import Artifact, Emitter, GraphCompiler, Loaded, Support
+from wrapperir.emit import Artifact, ComingPrograms, Emitter, GraphCompiler, Loaded, Support
 from wrapperir.ir import Language, Program
-from wrapperir.text import format_program
 
 if TYPE_CHECKING:
     import torch
@@ -51,6 +50,20 @@ class FxEmitter(Emitter):
         changed.compile_graph = compile_graph
         return changed
 
+    def preparations(self, coming: ComingPrograms) -> Sequence[Callable[[], object]]:
+        """Return the builds of what calls kernels, and the start of Triton's compiler."""
+        import torch
+
+        from wrapperir.emit.python.extension_modules import build_cpp_calls, build_launches
+        from wrapperir.kernels.triton_compile import start_compiler
+
+        has_cuda = "cuda" in coming.devices and torch.version.hip is None
+        if coming.is_new:
+            return (start_compiler,) if has_cuda else ()
+        calls = coming.own_kernels and "cpu" in coming.devices
+        of_cuda = (build_launches,) if has_cuda else ()
+        return (*of_cuda, *((build_cpp_calls,) if calls else ()))
+
     def emit(self, program: Program) -> Artifact:
         """Return ``program.wir``, and ``graph.py`` to read.
 
@@ -58,6 +71,7 @@ class FxEmitter(Emitter):
             DiagnosticError: the program holds what a graph cannot express; all such
                 places are named.
         """
+        from wrapperir.text import format_program
         from wrapperir_fx.graph_builder import format_graph
 
         files: dict[str, str | bytes] = {

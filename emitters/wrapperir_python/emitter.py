@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, Self, cast
 
 from attrs import define
 
-from wrapperir.emit import Artifact, Emitter, Loaded, Support
+from wrapperir.emit import Artifact, ComingPrograms, Emitter, Loaded, Support
 from wrapperir.ir import Program
 
 # Others are imported late: finding or loading anything imports this module.
@@ -49,13 +49,11 @@ class PythonEmitter(Emitter):
         changed.trusts_inputs = True
         return changed
 
-    def preparations(
-        self, devices: frozenset[str], *, is_new: bool
-    ) -> Sequence[Callable[[], object]]:
+    def preparations(self, coming: ComingPrograms) -> Sequence[Callable[[], object]]:
         """Return the builds of extension modules, and the start of Triton's compiler."""
         from wrapperir_python.preparation import preparations  # it imports torch
 
-        return preparations(devices, is_new=is_new)
+        return preparations(coming)
 
     def emit(self, program: Program) -> Artifact:
         """Return ``program.py`` and, for Triton kernels, ``kernels/<name>.py``.

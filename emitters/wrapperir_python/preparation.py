@@ -1,33 +1,36 @@
 """What emitted Python needs whatever the program: extension modules, Triton's compiler."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 
 import torch
 
 from wrapperir import caching
+from wrapperir.emit import ComingPrograms
 from wrapperir.emit.python.compiled_launches import EMITTED
+from wrapperir.emit.python.extension_modules import (
+    build_cpp_calls,
+    build_graphs,
+    build_launches,
+)
 from wrapperir.kernels.emitted.native_module import build_library
 from wrapperir.kernels.triton_compile import start_compiler
 
-_OPERATORS = Path(__file__).with_name("emitted") / "operators.cpp", ("tensors.h",)
-_OF_CUDA = (
-    (EMITTED / "launches.cpp", ("tensors.h", "arguments.h", "driver_functions.h")),
-    (EMITTED / "graphs.cpp", ("tensors.h", "recording.h", "driver_functions.h")),
-)
-"""Extension modules: sources, and the headers as the modules that build them name them."""
 
-
-def preparations(
-    devices: frozenset[str], *, is_new: bool
-) -> Sequence[Callable[[], object]]:
+def preparations(coming: ComingPrograms) -> Sequence[Callable[[], object]]:
     """Return the functions to run in the background, as ``Emitter.preparations`` does."""
-    has_cuda = "cuda" in devices and torch.version.hip is None
-    if is_new:
+    has_cuda = "cuda" in coming.devices and torch.version.hip is None
+    if coming.is_new:
         return (start_compiler,) if has_cuda else ()
-    modules = (_OPERATORS, *(_OF_CUDA if has_cuda else ()))
-    return [
-        partial(build_library, source, [EMITTED / name for name in headers], caching)
-        for source, headers in modules
-    ]
+    builds = (
+        (_build_operators, True),
+        (build_cpp_calls, coming.own_kernels and "cpu" in coming.devices),
+        (build_launches, has_cuda),
+        (build_graphs, has_cuda and coming.graphs),
+    )
+    return [build for build, is_needed in builds if is_needed]
+
+
+def _build_operators() -> None:
+    source = Path(__file__).with_name("emitted") / "operators.cpp"
+    build_library(source, [EMITTED / "tensors.h"], caching)

@@ -3,12 +3,10 @@
 One C++ build takes seconds, so most tests have Inductor write Triton for the CPU.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
-from torch._inductor import config
 
 from tests.frontend_inductor.captured import while_loop
 from wrapperir.text import parse_program
@@ -18,12 +16,6 @@ from wrapperir.verify import verify
 @pytest.fixture(autouse=True)
 def _forget() -> None:
     torch._dynamo.reset()
-
-
-@pytest.fixture
-def triton_on_cpu() -> Iterator[None]:
-    with config.patch(cpu_backend="triton"):
-        yield
 
 
 def test_a_model_trains_in_cpp(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Constructs of PyTorch beyond operators, compiled by Inductor and by every emitter."""
+"""Constructs of PyTorch beyond operators, compiled with every emitter, beside eager."""
 
 import os
 from collections.abc import Callable
@@ -23,11 +23,12 @@ FRONTEND = os.environ.get("FRONTEND", "inductor")
 """``make sweep-features FRONTEND=lowering`` sets it."""
 
 
+pytestmark = pytest.mark.usefixtures("quick_kernels")
+
+
 def compiled(function: Function, emitter: str) -> Function:
-    """Return the function, compiled as one graph; by Inductor for ``"inductor"``."""
+    """Return the function, compiled as one graph."""
     torch._dynamo.reset()
-    if emitter == "inductor":
-        return torch.compile(function, fullgraph=True)
     options: Any = {"emitter": emitter, "frontend": FRONTEND}
     return torch.compile(function, backend="wrapperir", fullgraph=True, options=options)
 
@@ -57,10 +58,21 @@ LOOPS: list[tuple[Function, tuple[tuple[int, ...], ...]]] = [
 ]
 
 
-@pytest.mark.parametrize("emitter", EMITTERS)
-@pytest.mark.parametrize(
-    ("function", "shapes"), LOOPS, ids=[function.__name__ for function, _ in LOOPS]
-)
+def with_quick_kernels() -> list[Any]:
+    """Return each loop with each emitter; ``make test`` has one with kernels in C++."""
+    return [
+        pytest.param(
+            *loop,
+            emitter,
+            marks=pytest.mark.sweep if i and emitter == "cpp" else (),
+            id=f"{loop[0].__name__}-{emitter}",
+        )
+        for i, loop in enumerate(LOOPS)
+        for emitter in EMITTERS
+    ]
+
+
+@pytest.mark.parametrize(("function", "shapes", "emitter"), with_quick_kernels())
 def test_loops(
     function: Function, shapes: tuple[tuple[int, ...], ...], emitter: str
 ) -> None:
@@ -96,9 +108,7 @@ def test_loops_in_training(
         torch.autograd.backward([output.sum() for output in several])
         return [leaf.grad for leaf in leaves]
 
-    torch.testing.assert_close(
-        gradients(compiled(function, emitter)), gradients(compiled(function, "inductor"))
-    )
+    torch.testing.assert_close(gradients(compiled(function, emitter)), gradients(function))
 
 
 @pytest.mark.parametrize("emitter", EMITTERS)
@@ -155,10 +165,11 @@ def test_jagged_tensors(function: Function, emitter: str) -> None:
     torch.testing.assert_close(result, expected)
 
 
-def test_a_graph_with_objects_is_compiled_again() -> None:
+@pytest.mark.parametrize("emitter", ["python"])
+def test_a_graph_with_objects_is_compiled_again(emitter: str) -> None:
     x = jagged()
     for _ in range(2):
-        result = compiled(torch.cos, "python")(x)
+        result = compiled(torch.cos, emitter)(x)
         torch.testing.assert_close(result.values(), x.values().cos())
 
 

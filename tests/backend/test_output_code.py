@@ -32,7 +32,7 @@ def function(x: torch.Tensor) -> torch.Tensor:
 
 
 BOTH = pytest.mark.parametrize("frontend", ["inductor", "lowering"])
-PARTS = {"inductor": ("cpp_fused", "tmp0"), "lowering": ("_sin_0", "v0")}
+PARTS = {"inductor": ("_fused", "tmp0"), "lowering": ("_sin_0", "v0")}
 """Parts of the names and sources of kernels."""
 
 
@@ -48,6 +48,7 @@ def _fresh() -> Iterator[None]:
     torch._dynamo.reset()
 
 
+@pytest.mark.usefixtures("quick_kernels")
 @BOTH
 @pytest.mark.parametrize("emitter", EMITTERS)
 def test_run_and_get_code_returns_what_was_emitted(emitter: str, frontend: str) -> None:
@@ -60,6 +61,7 @@ def test_run_and_get_code_returns_what_was_emitted(emitter: str, frontend: str) 
         assert run_and_get_triton_code(compiled(emitter, frontend), x) == code
 
 
+@pytest.mark.usefixtures("quick_kernels")
 @BOTH
 @pytest.mark.parametrize("emitter", EMITTERS)
 def test_the_code_of_a_backward_is_returned_too(emitter: str, frontend: str) -> None:
@@ -75,6 +77,7 @@ def test_run_and_get_kernels_finds_the_kernels(emitter: str) -> None:
     assert any("tmp0" in kernel for kernel in kernels)
 
 
+@pytest.mark.usefixtures("quick_kernels")
 @BOTH
 @pytest.mark.parametrize("emitter", EMITTERS)
 def test_the_log_shows_program_code_and_a_file(
@@ -101,6 +104,7 @@ def test_the_log_shows_program_code_and_a_file(
     assert Path(path).read_text() == code
 
 
+@pytest.mark.usefixtures("quick_kernels")
 @BOTH
 @pytest.mark.parametrize("emitter", EMITTERS)
 def test_a_trace_has_program_and_code(emitter: str, frontend: str) -> None:

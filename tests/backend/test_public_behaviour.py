@@ -11,6 +11,7 @@ import pytest
 import torch
 import torch.distributed._functional_collectives as functional
 from torch import nn
+from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
 from torch._inductor import config
 from torch.utils.checkpoint import checkpoint
 
@@ -232,9 +233,11 @@ def _compiled_ahead_of_time(compile: Compile) -> None:
         return x.sin() + 1
 
     x = torch.randn(4)
-    compiled = compile(function, fullgraph=True)
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
         patch.delenv(SETTING)
+        # PyTorch saves all kernels of FX graphs in this process, also of other functions.
+        patch.setattr(kernel_side_table, "id_to_kernel", {})
+        compiled = compile(function, fullgraph=True)
         ahead = compiled.aot_compile(((x,), {}))
         close(ahead(x), function(x))
         ahead.save_compiled_function(f"{folder}/saved")
@@ -243,6 +246,7 @@ def _compiled_ahead_of_time(compile: Compile) -> None:
             close(TORCH.compiler.load_compiled_function(file)(x), function(x))
 
 
+@pytest.mark.usefixtures("quick_kernels")
 @pytest.mark.parametrize(
     ("name", "emitter"),
     [

@@ -12,15 +12,20 @@ import torch
 
 import wrapperir_python
 from wrapperir import ir as wir
+from wrapperir.backend import preparing, read_options
 from wrapperir.caching import private_cache
-from wrapperir.emit import preparation
+from wrapperir.emit import ComingPrograms, preparation
 from wrapperir.emit.python.compiled_launches import EMITTED
+from wrapperir.emit.python.extension_modules import build_cpp_calls, build_graphs
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.kernels import compiler, cpp_build
+from wrapperir.kernels import compiler, cpp_build, prepare_kernels
 from wrapperir.kernels.emitted import native_module
 from wrapperir.kernels.triton_compile import start_compiler
+from wrapperir.planning import cores
 from wrapperir_cpp import build
+from wrapperir_cpp import preparation as cpp_preparation
 from wrapperir_cpp.emitter import CppEmitter
+from wrapperir_fx.emitter import FxEmitter
 from wrapperir_python.emitter import PythonEmitter
 
 Steps = Sequence[Callable[[], object]]
@@ -29,12 +34,20 @@ Steps = Sequence[Callable[[], object]]
 class Preparing(PythonEmitter):
     """Notes what it is asked to prepare."""
 
-    asked: list[tuple[frozenset[str], bool]]
+    asked: list[ComingPrograms]
     done: list[str]
 
-    def preparations(self, devices: frozenset[str], *, is_new: bool) -> Steps:
-        self.asked.append((devices, is_new))
+    def preparations(self, coming: ComingPrograms) -> Steps:
+        self.asked.append(coming)
         return [lambda: 1 / 0, lambda: self.done.append(threading.current_thread().name)]
+
+
+def _coming(
+    *devices: str, is_new: bool = False, graphs: bool = False, own_kernels: bool = False
+) -> ComingPrograms:
+    return ComingPrograms(
+        devices=frozenset(devices), is_new=is_new, graphs=graphs, own_kernels=own_kernels
+    )
 
 
 @pytest.fixture
@@ -52,12 +65,12 @@ def wait() -> None:
 
 
 def test_preparations_run_once_and_elsewhere(emitter: Preparing) -> None:
-    cpu = frozenset({"cpu"})
     for is_new in (False, False, True):
-        preparation.prepare(emitter, cpu, is_new=is_new)
+        preparation.prepare(emitter, _coming("cpu", is_new=is_new))
     for _ in range(3):
         wait()
-    assert sorted(emitter.asked) == [(cpu, False), (cpu, True)]
+    assert {*emitter.asked} == {_coming("cpu", is_new=new) for new in (False, True)}
+    assert len(emitter.asked) == 2
     assert emitter.done == ["wrapperir-preparation"] * 2
 
 
@@ -72,13 +85,27 @@ def test_the_backend_prepares_when_it_is_called_and_when_a_graph_is_new(
     function(torch.ones(3))
     for _ in range(3):
         wait()
-    assert sorted(emitter.asked) == [(frozenset({"cpu"}), new) for new in (False, True)]
+    assert {*emitter.asked} == {_coming("cpu", is_new=new) for new in (False, True)}
+
+
+def test_cores_that_plan_memory_are_built_together_at_once(
+    emitter: Preparing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[str] = []
+    monkeypatch.setattr(cores, "load_core", built.append)
+    for is_new in (False, True):
+        preparation.prepare(emitter, _coming("cpu", is_new=is_new))
+        for _ in range(3):
+            wait()
+    sources = Path(cores.__file__).parent.glob("*.cpp")
+    assert sorted(built) == sorted(path.name for path in sources)
 
 
 EXTENSIONS = {
     Path(wrapperir_python.__file__).with_name("emitted") / "operators.cpp": (),
     EMITTED / "launches.cpp": ("arguments.h", "driver_functions.h"),
     EMITTED / "graphs.cpp": ("recording.h", "driver_functions.h"),
+    EMITTED / "cpp_calls.cpp": ("arguments.h",),
 }
 """Extension modules of emitted Python, with the headers that its files name."""
 
@@ -91,8 +118,10 @@ def test_extension_modules_are_those_that_emitted_python_builds(
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
     monkeypatch.setattr(subprocess, "run", compile)
-    for step in PythonEmitter().preparations(frozenset({"cpu", "cuda"}), is_new=False):
-        step()
+    for emitter in (PythonEmitter(), FxEmitter()):
+        coming = _coming("cpu", "cuda", graphs=True, own_kernels=True)
+        for step in emitter.preparations(coming):
+            step()
     prepared = sorted((tmp_path / "caches").rglob("*.so"))
     assert len(prepared) == len(EXTENSIONS)
     for source, headers in EXTENSIONS.items():
@@ -114,11 +143,13 @@ def test_objects_are_those_that_emitted_cpp_builds(
         built.setdefault(kind, set()).add(key)
         return tmp_path / key
 
+    launches: list[str] = []
+    monkeypatch.setattr(cpp_preparation, "build_launches", lambda: launches.append("built"))
     monkeypatch.setattr(compiler, "built_once", built_once)
     monkeypatch.setattr(cpp_build, "built_once", built_once)
     header: Any = cpp_build._precompiled_header  # it would be remembered for other tests
     monkeypatch.setattr(cpp_build, "_precompiled_header", header.__wrapped__)
-    for step in CppEmitter().preparations(frozenset({device}), is_new=False):
+    for step in CppEmitter().preparations(_coming(device)):
         step()
     prepared = {kind: set(keys) for kind, keys in built.items()}
     built.clear()
@@ -127,14 +158,51 @@ def test_objects_are_those_that_emitted_cpp_builds(
     x, y = b.input(type), b.allocate(type)
     b.extern_out("aten.sin.out", x, out=y, device=type.device)
     files = CppEmitter().emit(b.build(y)).files
-    build._build_objects(files)
+    build._build_objects(files, {})
     # All but the program, and what calls operators through PyTorch's C++ interface.
     assert len(built["objects"] - prepared["objects"]) <= 2
     assert len(built["objects"] & prepared["objects"]) >= 7
+    assert launches == (["built"] if device == "cuda" else [])  # choices are timed there
 
 
 def test_the_compiler_of_triton_starts_for_new_graphs_on_cuda() -> None:
-    for emitter in (PythonEmitter(), CppEmitter()):
+    for emitter in (PythonEmitter(), CppEmitter(), FxEmitter()):
         for devices, count in (({"cpu"}, 0), ({"cpu", "cuda"}, 1)):
-            found = emitter.preparations(frozenset(devices), is_new=True)
+            found = emitter.preparations(_coming(*devices, is_new=True))
             assert list(found) == [start_compiler][:count]
+
+
+def test_the_module_of_graphs_is_built_where_programs_have_them() -> None:
+    for graphs in (False, True):
+        found = PythonEmitter().preparations(_coming("cuda", graphs=graphs))
+        assert (build_graphs in found) is graphs
+
+
+def test_only_what_calls_kernels_of_their_frontend_is_built() -> None:
+    for own in (False, True):
+        coming = _coming("cpu", own_kernels=own)
+        for emitter in (PythonEmitter(), FxEmitter()):
+            assert (build_cpp_calls in emitter.preparations(coming)) is own
+        assert (prepare_kernels in CppEmitter().preparations(coming)) is not own
+
+
+def test_the_backend_says_whose_kernels_programs_have(emitter: Preparing) -> None:
+    options = read_options({"emitter": emitter, "frontend": "lowering"})
+    preparing(options, [torch.ones(1)])(is_new=False)
+    for _ in range(3):
+        wait()
+    assert emitter.asked == [_coming("cpu", own_kernels=True)]
+
+
+@pytest.mark.parametrize(
+    ("options", "has_graphs"),
+    [({}, False), ({"graphs": True}, True), ({"passes": ["capture_graphs"]}, True)],
+)
+def test_the_backend_says_whether_programs_have_graphs(
+    emitter: Preparing, options: dict[str, object], has_graphs: bool
+) -> None:
+    begin = preparing(read_options({"emitter": emitter, **options}), [torch.ones(1)])
+    begin(is_new=False)
+    for _ in range(3):
+        wait()
+    assert emitter.asked == [_coming("cpu", graphs=has_graphs)]

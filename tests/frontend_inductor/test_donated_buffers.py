@@ -16,6 +16,8 @@ from wrapperir.frontend import donation
 from wrapperir.ir import Program, TensorType, is_dense, tensor
 from wrapperir.text import parse_program
 
+pytestmark = pytest.mark.usefixtures("triton_on_cpu")
+
 
 def two_layers(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     return ((x @ weight).exp() @ weight).tanh().sum()

@@ -14,6 +14,8 @@ from wrapperir.interp import interpret
 from wrapperir.text import format_program, parse_program
 from wrapperir.verify import verify
 
+pytestmark = pytest.mark.usefixtures("triton_on_cpu")
+
 DYNAMIC: Any = torch.export.Dim.DYNAMIC
 
 

@@ -19,9 +19,12 @@ LIBRARY = Path(torch.__file__).parent / "lib" / "libtorchbind_test.so"
 X = torch.arange(6.0).reshape(2, 3)
 implementations: Any = torchbind_impls
 
-pytestmark = pytest.mark.skipif(
-    not LIBRARY.exists(), reason="this PyTorch has no TorchBind classes for tests"
-)
+pytestmark = [
+    pytest.mark.skipif(
+        not LIBRARY.exists(), reason="this PyTorch has no TorchBind classes for tests"
+    ),
+    pytest.mark.usefixtures("triton_on_cpu"),
+]
 
 
 @pytest.fixture(scope="module", autouse=True)

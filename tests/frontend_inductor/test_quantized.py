@@ -16,6 +16,8 @@ from wrapperir.frontend.inductor import capture
 from wrapperir.interp import interpret
 from wrapperir_cpp.emitter import CppEmitter
 
+pytestmark = pytest.mark.usefixtures("triton_on_cpu")
+
 X = torch.linspace(-2, 2, 16).reshape(4, 4)
 
 

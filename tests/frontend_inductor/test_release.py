@@ -1,11 +1,9 @@
 """Releases of PyTorch that the Inductor adapter supports."""
 
-import subprocess
-import sys
-
 import pytest
 import torch
 
+from tests.forked_processes import ProcessServer
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.inductor.release import check_release
 
@@ -43,9 +41,10 @@ USES = {
 
 
 @pytest.mark.parametrize("use", USES.values(), ids=USES)
-def test_the_first_use_of_another_release_says_so(use: str) -> None:
+def test_the_first_use_of_another_release_says_so(
+    use: str, process_server: ProcessServer
+) -> None:
     code = f"import torch; torch.__version__ = '2.14.1'; {use}"
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = process_server.run("-c", code)
     assert done.returncode == 1
     assert "WIR656: PyTorch 2.14.1 is newer than the releases" in done.stderr

@@ -39,3 +39,19 @@ def test_expected_modules_are_imported_at_the_start(
     workers.expect(["triton.tools"])
     workers.start(["triton.language"])
     assert told == [("triton.language", "triton.tools")]
+
+
+def test_a_process_that_ends_just_before_the_wait_is_seen() -> None:
+    code = f"""
+import os, runpy, select, signal, sys, types
+worker = runpy.run_path({triton_worker.__file__!r})
+lines = worker["_lines"](lambda: sys.exit(3))
+def wait(*files):
+    os.kill(os.getpid(), signal.SIGCHLD)
+    return select.select(*files)
+lines.gi_frame.f_globals["select"] = types.SimpleNamespace(select=wait)
+next(lines)
+"""
+    command = [sys.executable, "-P", "-c", code]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
+        assert process.wait(60) == 3

@@ -10,7 +10,7 @@ from wrapperir.ir import TensorType
 from wrapperir.lowering import schedule
 from wrapperir.lowering.assembly import assemble
 from wrapperir.lowering.item_graph import ItemGraph, Node
-from wrapperir.lowering.kernel import KernelLaunch
+from wrapperir.lowering.kernel import KernelLaunch, SizeSymbols
 from wrapperir.lowering.loops import LoopGraph, Nest
 from wrapperir.lowering.nest_checks import check_nest
 from wrapperir.lowering.schedule import SchedulingOptions
@@ -28,20 +28,20 @@ def checked_lowering(monkeypatch: pytest.MonkeyPatch) -> None:
     """Check what scheduling is given, and what each of its passes returns."""
     nodes, kernel = schedule._nodes, schedule._kernel
     replace, merge = ItemGraph.replace, ItemGraph.merge
-    given: list[LoopGraph] = []
+    given: list[tuple[LoopGraph, SizeSymbols]] = []
 
     def checked_nodes(graph: LoopGraph, options: SchedulingOptions) -> Iterator[Node]:
         _raise(check_graph(graph, options.symbols))
-        given[:] = [graph]
+        given[:] = [(graph, graph_sizes(graph, {}))]
         for node in nodes(graph, options):
             check_node(node)
             yield node
 
     def check_node(node: Node) -> None:
         if node.flat is not None:
-            (graph,) = given
+            ((graph, sizes),) = given
             nest = assemble(node.flat, node.item.name)
-            _raise(check_nest(nest, graph.buffers, graph_sizes(graph, {})))
+            _raise(check_nest(nest, graph.buffers, sizes))
 
     def checked_replace(items: ItemGraph, node: Node, *rest: Any) -> Any:
         result = replace(items, node, *rest)

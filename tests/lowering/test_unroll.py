@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from wrapperir.ir import DType, Symbol, tensor
+from wrapperir.ir import CPU, Device, DType, Symbol, tensor
 from wrapperir.lowering.kernel import KernelLaunch
 from wrapperir.lowering.loops import (
     Axis,
@@ -22,7 +22,9 @@ from wrapperir.lowering.schedule_interpreter import run_schedule
 _I, _R = Symbol("i"), Symbol("r")
 
 
-def _pooled(op: ReduceOp, window: int, step: int, dtype: DType = DType.I64) -> LoopGraph:
+def _pooled(
+    op: ReduceOp, window: int, step: int, dtype: DType = DType.I64, on: Device = CPU
+) -> LoopGraph:
     loop = InnerLoop(
         axes=(Axis("r", window),),
         body=(
@@ -33,7 +35,10 @@ def _pooled(op: ReduceOp, window: int, step: int, dtype: DType = DType.I64) -> L
     store = Store(buffer="y", index=(_I,), value="s")
     is_place = op in (ReduceOp.ARGMIN, ReduceOp.ARGMAX)
     result = DType.I64 if is_place else dtype
-    buffers = {"x": tensor(dtype, (64,)), "y": tensor(result, (20,))}
+    buffers = {
+        "x": tensor(dtype, (64,), device=on),
+        "y": tensor(result, (20,), device=on),
+    }
     nest = Nest(name="n", axes=(Axis("i", 20),), body=(loop, store))
     view = BufferView(buffer="y", type=buffers["y"])
     return LoopGraph(buffers=buffers, inputs=("x",), items=(nest,), outputs=(("y", view),))
@@ -80,3 +85,10 @@ def test_others_keep_their_loop(op: ReduceOp, window: int, step: int) -> None:
     (launch,) = plan_kernels(graph).items
     assert isinstance(launch, KernelLaunch)
     assert any(isinstance(step, InnerLoop) for step in launch.kernel.nest.body)
+
+
+def test_windows_of_nine_points_are_unrolled_on_a_gpu() -> None:
+    graph = _pooled(ReduceOp.MAX, 9, 1, DType.F64, Device("cuda"))
+    (launch,) = plan_kernels(graph).items
+    assert isinstance(launch, KernelLaunch)
+    assert not any(isinstance(step, InnerLoop) for step in launch.kernel.nest.body)

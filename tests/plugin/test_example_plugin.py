@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.forked_processes import ProcessServer
+
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "plugins" / "wrapperir-emitter-acme"
 PIP_OPTIONS = ("--quiet", "--no-deps", "--no-build-isolation", "--no-index")
@@ -21,12 +23,18 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(target)}
 
 
-def test_its_own_tests_pass(environment: dict[str, str]) -> None:
-    tests = str(EXAMPLE / "tests")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tests]
-    done = subprocess.run(
-        command, env=environment, cwd=EXAMPLE, capture_output=True, text=True, check=False
+def test_its_own_tests_pass(
+    environment: dict[str, str],
+    process_server: ProcessServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(EXAMPLE)
+    arguments = ["-q", "-p", "no:cacheprovider", "tests"]
+    code = (
+        f"import sys; sys.path.insert(0, {environment['PYTHONPATH']!r})\n"
+        f"import pytest; sys.exit(pytest.main({arguments!r}))"
     )
+    done = process_server.run("-c", code, env=environment)
     assert done.returncode == 0, done.stdout
     assert "13 passed" in done.stdout
 

@@ -176,6 +176,19 @@ def test_a_plugin_is_loaded_when_first_asked_for() -> None:
     assert [b.name for b in found.broken] == ["late"]
 
 
+def test_finding_an_emitter_imports_neither_lowering_nor_printer() -> None:
+    script = """
+import sys
+from wrapperir.plugin import plugin_manager
+plugin_manager().emitter("python")
+others = ("wrapperir.lowering", "wrapperir.text")
+found = [name for name in sys.modules if name.startswith(others)]
+assert not found, found
+assert plugin_manager().renderers("cpu")
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
 def test_reading_a_program_imports_no_plugin() -> None:
     script = """
 import sys

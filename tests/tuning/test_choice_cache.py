@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.forked_processes import ProcessServer
 from wrapperir.caching import CacheRefusedError, PrivateCache, digest_of, private_cache
 from wrapperir.tuning.choice_cache import (
     SETTING,
@@ -390,7 +391,7 @@ def test_a_home_directory_may_be_written_short(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_fresh_cache_is_the_default_here_and_in_a_child_and_goes(
-    cache: ChoiceCache, monkeypatch: pytest.MonkeyPatch
+    cache: ChoiceCache, monkeypatch: pytest.MonkeyPatch, process_server: ProcessServer
 ) -> None:
     monkeypatch.setenv(SETTING, cache.directory)
     cache.store(KEY, ENTRY)
@@ -405,9 +406,7 @@ def test_a_fresh_cache_is_the_default_here_and_in_a_child_and_goes(
         assert here is not None
         assert here.directory == fresh.directory != cache.directory
         assert fresh.load(KEY) is None
-        done = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        )
+        done = process_server.run("-c", code)
         assert done.stdout.split() == [fresh.directory, "None"]
         assert fresh.load(KEY) == ChoiceTimes((7.0,))
     assert not os.path.exists(fresh.directory)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 import pytest
 import torch
 
+from tests.cpp_emitter import moved
 from tests.tuning.costs import FAST, SLOW, calling
 from wrapperir.emit import Artifact, Emitter, Loaded, Support, Value
 from wrapperir.ir import (
@@ -21,6 +22,7 @@ from wrapperir.ir import (
     tensor,
 )
 from wrapperir.ir.builder import ProgramBuilder
+from wrapperir.kernels import triton_compile
 from wrapperir.text import parse_program
 from wrapperir.tuning.calls import call_program, calls_of
 from wrapperir.tuning.kernel_times import MOST_TURNS
@@ -39,12 +41,14 @@ class Acting(Emitter):
     def __init__(self, rules: Mapping[str, Rule]) -> None:
         self.rules = rules
         self.order: list[str] = []
+        self.loaded: list[str] = []
 
     def emit(self, program: Program) -> Artifact:
         return Artifact(self.name, {"name": program.definitions[0].name}, "name")
 
     def load(self, artifact: Artifact, constants: Mapping[str, torch.Tensor]) -> Loaded:
         name = str(artifact.files["name"])
+        self.loaded.append(name)
         if name not in self.rules:
             raise LookupError(f"there is no rule for {name}")
 
@@ -165,6 +169,26 @@ def test_programs_are_compiled_once_for_all_values() -> None:
         timer(programs, {"s0": size})
         sizes.append(size)
     assert made == ["slow", "fast"]
+
+
+def test_programs_for_a_gpu_are_compiled_together_before_the_first_is_timed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun: list[str] = []
+    monkeypatch.setattr(triton_compile, "start_compiler", lambda: begun.append("compiler"))
+    emitter = Acting({})
+    on_gpu = [tuple(map(moved.on_gpu, choices(calling([size])))) for size in (4, 8)]
+    on_cpu = choices(calling([4]))
+    timer = CallTimer(emitter, 0.01, planned=[*on_gpu, on_cpu])
+    assert emitter.loaded == []
+    timer(on_gpu[1], {})
+    assert sorted(emitter.loaded) == ["fast", "fast", "slow", "slow"]
+    assert begun == ["compiler"]
+    timer(on_gpu[0], {})
+    assert len(emitter.loaded) == 4
+    timer(on_cpu, {})
+    assert len(emitter.loaded) == 6
+    assert begun == ["compiler"]
 
 
 def test_inputs_are_the_numbers_then_the_tensors() -> None:

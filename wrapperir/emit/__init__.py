@@ -3,6 +3,7 @@
 from wrapperir.emit.artifact import artifact_digest, read_artifact, write_artifact
 from wrapperir.emit.contract import (
     Artifact,
+    ComingPrograms,
     Emitter,
     GraphCompiler,
     Loaded,
@@ -24,6 +25,7 @@ from wrapperir.emit.support import check_support
 
 __all__ = [
     "Artifact",
+    "ComingPrograms",
     "Emitter",
     "Fragment",
     "GraphCompiler",

@@ -83,6 +83,22 @@ class Support:
     choosing: bool = False
 
 
+@frozen(kw_only=True)
+class ComingPrograms:
+    """Facts of programs that are about to be made of a graph.
+
+    ``devices`` are the kinds of device that the graph uses.  With ``is_new`` no cache has
+    the graph's program; without, one may have it, and all that is built should be kept for
+    other processes.  ``graphs`` says that programs are to have graph regions, and
+    ``own_kernels`` that kernels are those of our own lowering, not Inductor's.
+    """
+
+    devices: frozenset[str]
+    is_new: bool
+    graphs: bool = False
+    own_kernels: bool = False
+
+
 class Emitter(ABC):
     """Turns programs into artifacts, and artifacts into callables."""
 
@@ -134,15 +150,12 @@ class Emitter(ABC):
         """
         return None
 
-    def preparations(
-        self, devices: frozenset[str], *, is_new: bool
-    ) -> Sequence[Callable[[], object]]:
-        """Return functions that begin what loading programs for some devices needs.
+    def preparations(self, coming: ComingPrograms) -> Sequence[Callable[[], object]]:
+        """Return functions that begin what loading coming programs needs.
 
         They build what programs share, or start processes, and run in the background
-        while a graph is lowered.  With ``is_new`` no cache has the graph's program;
-        without, one may have it, and all that is built should be kept for other processes.
-        What they raise is ignored: loading raises it again.  By default there are none.
+        while a graph is lowered.  What they raise is ignored: loading raises it again.  By
+        default there are none.
         """
         return ()
 

@@ -5,31 +5,31 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
-from wrapperir.emit.contract import Emitter
+from wrapperir.emit.contract import ComingPrograms, Emitter
 
 _begun: set[tuple[object, ...]] = set()
 
 
-def prepare(emitter: Emitter, devices: frozenset[str], *, is_new: bool) -> None:
-    """Begin an emitter's preparations in the background, once in a process.
-
-    ``devices`` are the kinds of device of a graph; ``is_new`` as in
-    :meth:`~wrapperir.emit.Emitter.preparations`.
-    """
-    key = type(emitter), devices, is_new
+def prepare(emitter: Emitter, coming: ComingPrograms) -> None:
+    """Begin an emitter's preparations in the background, once in a process."""
+    key = type(emitter), coming
     if key in _begun:
         return
     _begun.add(key)
 
     def begin() -> None:
         with suppress(Exception):  # loading a program raises it again, if it needs that
-            run_side_by_side(emitter.preparations(devices, is_new=is_new))
-            if not is_new:
-                from wrapperir.planning.cores import load_core
-
-                load_core("first_fit_core.cpp")  # with which all memory is planned
+            own = emitter.preparations(coming)
+            run_side_by_side([*own, *(() if coming.is_new else _planning())])
 
     _in_background(begin)
+
+
+def _planning() -> Sequence[Callable[[], object]]:
+    """Return the builds of what plans memory; a short lowering would wait for them."""
+    from wrapperir.planning.cores import CORES, load_core
+
+    return [partial(load_core, name) for name in CORES]
 
 
 def run_side_by_side(functions: Sequence[Callable[[], object]]) -> None:

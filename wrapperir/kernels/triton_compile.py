@@ -250,6 +250,13 @@ class Workers:
         self._owner = os.getpid()
         self._expected: dict[str, None] = {}
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the process that forks others was started here and has not ended."""
+        nursery = self._nursery
+        here = self._owner == os.getpid()
+        return here and nursery is not None and nursery.process.poll() is None
+
     def expect(self, modules: Iterable[str]) -> None:
         """Have the process import modules as soon as it starts: sources to come do so."""
         self._expected.update(dict.fromkeys(modules))

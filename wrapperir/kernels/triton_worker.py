@@ -19,10 +19,11 @@ import importlib.util
 import json
 import os
 import re
+import select
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -183,13 +184,10 @@ class _Processes:
 
     def start(self, directory: str) -> None:
         """Do the jobs of a directory in a new process."""
-        # Its end is not seen before it is known.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         process = os.fork()
         if not process:
             _do_jobs(directory)
         self._directories[process] = directory
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
 
     def end(self, directory: str) -> None:
         """Kill the process of a directory, if there is one."""
@@ -214,8 +212,8 @@ def _do_jobs(directory: str) -> None:
     """Do the jobs of a directory, and end this process; its output is in ``output``."""
     status = 1
     try:
+        signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
         path = Path(directory, "output")
         output = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.dup2(output, 1)
@@ -250,20 +248,47 @@ def main() -> None:
     processes = _Processes(os.dup(1))
     os.dup2(2, 1)
 
-    def reap(*_: object) -> None:
-        processes.reap()
-
-    signal.signal(signal.SIGCHLD, reap)
-    for line in sys.stdin:
-        command, _, words = line.rstrip("\n").partition(" ")
+    for line in _lines(processes.reap):
+        command, _, words = line.partition(" ")
         if command == "run":
             processes.start(words)
         elif command == "end":
             processes.end(words)
         elif command == "import":
             import_modules(words.split())
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     processes.reap(0)
+
+
+def _do_nothing(*_: object) -> None:
+    """Handle a signal: one that has a handler is written to the pipe of signals."""
+
+
+def _lines(reap: Callable[[], None]) -> Iterator[str]:
+    """Yield the lines of standard input, and call ``reap`` where a process has ended.
+
+    A signal that comes just before a wait for input does not end that wait, and its
+    handler would run after the next input only.  So signals are input, too.
+    """
+    signals, wake = os.pipe()
+    for end in (signals, wake):
+        os.set_blocking(end, False)
+    signal.signal(signal.SIGCHLD, _do_nothing)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    begun = b""
+    while True:
+        ready, _, _ = select.select([0, signals], [], [])
+        if signals in ready:
+            os.read(signals, 4096)
+            reap()
+        if 0 in ready:
+            read = os.read(0, 1 << 16)
+            if not read:
+                break
+            *lines, begun = (begun + read).split(b"\n")
+            for line in lines:
+                yield os.fsdecode(line)
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ from wrapperir.lowering.costs import TypicalSizes
 from wrapperir.lowering.indexing import IndexRanges
 from wrapperir.lowering.kernel import SizeSymbols, symbol_intervals
 from wrapperir.lowering.loops import Axis, InnerLoop, Nest, Reduce, Scan, Step
+from wrapperir.lowering.matrix_product import Contraction, suiting_product
 from wrapperir.lowering.renderer import ReductionForm, Tiling
 from wrapperir.lowering.scalar_op import ReduceOp
 from wrapperir.lowering.substitution import Substitution, instructions
@@ -48,9 +49,26 @@ def arrange_axes(
     sizes = TypicalSizes(symbols)
     nest = _ordered(nest, buffers, symbols, sizes)
     nest = _merged(nest, buffers, symbols, sizes)
+    code = list(instructions(nest.body))
+    product = suiting_product(code, nest.axes, _inner_axes(nest), buffers, sizes)
+    if product is not None and _loops(nest) == 1:
+        return _multiplying(nest, product)
     accesses = linear_terms_of(nest, buffers, nest_ranges(nest, symbols), sizes)
     nest, blocks = _tiled(nest, accesses, sizes)
     return nest, Tiling(blocks=blocks, reduction=_reduction_form(nest, accesses))
+
+
+def _multiplying(nest: Nest, product: Contraction) -> tuple[Nest, Tiling]:
+    """Return a nest with the axes of a product's batches, rows and columns, in order.
+
+    The last axis, along which most of the result is contiguous, is one of the columns.
+    """
+    if nest.axes[-1] in product.rows:
+        product = product.transposed
+    blocks = [product.batches, product.rows, product.columns]
+    names = [tuple(axis.name for axis in block) for block in blocks if block]
+    axes = tuple(axis for block in blocks for axis in block)
+    return evolve(nest, axes=axes), Tiling(blocks=tuple(names), multiplies=True)
 
 
 def _inner_axes(nest: Nest) -> tuple[Axis, ...]:
@@ -58,6 +76,10 @@ def _inner_axes(nest: Nest) -> tuple[Axis, ...]:
         if isinstance(step, InnerLoop):
             return step.axes
     return ()
+
+
+def _loops(nest: Nest) -> int:
+    return sum(isinstance(step, InnerLoop) for step in nest.body)
 
 
 def _with_axes(nest: Nest, parallel: Sequence[Axis], inner: Sequence[Axis]) -> Nest:
@@ -255,8 +277,7 @@ def _reduction_form(nest: Nest, accesses: Sequence[LinearAccess]) -> ReductionFo
     across = sum(
         a.bytes for a in accesses if _is_contiguous(a, lambda name: name not in names)
     )
-    loops = sum(isinstance(step, InnerLoop) for step in nest.body)
-    is_read_again = loops > 1 or _scans(nest)
+    is_read_again = _loops(nest) > 1 or _scans(nest)
     most = _LONGEST_READ_AGAIN if is_read_again else _LONGEST_PERSISTENT
     if along < across:
         most = _LONGEST_OUTER_PERSISTENT

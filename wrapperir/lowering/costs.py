@@ -33,7 +33,8 @@ class DeviceCosts:
     ``parallel_points`` are the points that keep the device busy, unless they have rows of
     at most ``short_row`` bytes; a row of an inner loop is read once while it is at most
     ``cached_row`` bytes.  ``walks_rows`` says that an inner loop across memory walks it a
-    cache line at a time.
+    cache line at a time.  ``multiplies_matrices``: it has instructions that multiply
+    matrices of half types.
     """
 
     operation: float
@@ -43,6 +44,7 @@ class DeviceCosts:
     short_row: int
     cached_row: int
     walks_rows: bool
+    multiplies_matrices: bool
 
 
 CPU_COSTS = DeviceCosts(
@@ -53,6 +55,7 @@ CPU_COSTS = DeviceCosts(
     short_row=1 << 16,
     cached_row=1 << 20,
     walks_rows=True,
+    multiplies_matrices=False,
 )
 """One core: 10 GB/s, 0.1 ns a transcendental operation, 1.5 us a call.
 
@@ -67,6 +70,7 @@ GPU_COSTS = DeviceCosts(
     short_row=1 << 14,
     cached_row=1 << 18,
     walks_rows=False,
+    multiplies_matrices=True,
 )
 """An H100: 3 TB/s, 30 T operations a second, 1.5 us a kernel; two blocks for each SM."""
 

@@ -13,6 +13,7 @@ from wrapperir.lowering.costs import TypicalSizes, device_costs
 from wrapperir.lowering.flat_nest import FlatNest
 from wrapperir.lowering.item_graph import ItemGraph, Node
 from wrapperir.lowering.loops import Load, Store
+from wrapperir.lowering.matrix_product import Contraction, suiting_product
 
 _LINE = 64
 """Bytes of memory that are fetched together."""
@@ -37,6 +38,9 @@ class Profit:
         reduction = one if one.inner else two
         other = two if reduction is one else one
         parallel = self.sizes.points(reduction.parallel)
+        if any(self._multiplies(flat) for flat in (one, two)):
+            is_element = not other.inner and self.sizes.points(other.axes) <= parallel
+            return None if is_element else "a product of matrices has a loop of its own"
         if self.sizes.points(other.axes) <= parallel:
             return None
         costs = device_costs(device_kind(reduction, self.buffers))
@@ -50,6 +54,10 @@ class Profit:
         if not one.inner and across and costs.walks_rows and self._stays(first, second):
             return "the stores would walk memory across rows"
         return None
+
+    def _multiplies(self, flat: FlatNest) -> bool:
+        """Say whether a nest multiplies matrices."""
+        return product_of(flat, self.buffers, self.sizes) is not None
 
     def _needs_reduced(self, one: FlatNest, two: FlatNest) -> bool:
         """Say whether the second reads what the first stores outside its inner loop."""
@@ -67,6 +75,13 @@ class Profit:
             name in self.kept or not self.graph.readers.get(name, set()) <= known
             for name in first.writes
         )
+
+
+def product_of(
+    flat: FlatNest, buffers: Mapping[str, TensorType], sizes: TypicalSizes
+) -> Contraction | None:
+    """Return the product of matrices that a nest computes, if it does."""
+    return suiting_product(flat.code, flat.parallel, flat.inner, buffers, sizes)
 
 
 def device_kind(flat: FlatNest, buffers: Mapping[str, TensorType]) -> str:

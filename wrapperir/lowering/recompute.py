@@ -12,6 +12,8 @@ from wrapperir.lowering.inline import Producer, inline_producer, load_count, pro
 from wrapperir.lowering.item_graph import ItemGraph, Node, accessed_buffers
 from wrapperir.lowering.kernel import SizeSymbols
 from wrapperir.lowering.loops import Apply, Check, Load, Store
+from wrapperir.lowering.matrix_product import Contraction
+from wrapperir.lowering.profit import product_of
 from wrapperir.lowering.scalar_op import ScalarOp
 
 _MOST_LOADS = 40
@@ -189,7 +191,11 @@ class Recomputation:
     def _inline(self, producer: Producer, node: Node, reader: Node) -> bool:
         assert reader.flat is not None
         self._copies += 1
-        flat = inline_producer(producer, reader.flat, self.symbols, f"c{self._copies}.")
+        flat: FlatNest | str = "it would be computed for each row or column of a product"
+        product = product_of(reader.flat, self.buffers, self._sizes)
+        if product is None or not _is_factor(product, producer) or _is_loaded(producer):
+            prefix = f"c{self._copies}."
+            flat = inline_producer(producer, reader.flat, self.symbols, prefix)
         buffer = producer.store.buffer
         self.decisions.append(
             FusionDecision(
@@ -228,6 +234,19 @@ def without_stores(flat: FlatNest, buffer: str) -> FlatNest:
 
 def _is_move(flat: FlatNest) -> bool:
     return all(each.op is ScalarOp.CAST for each in flat.code if isinstance(each, Apply))
+
+
+def _is_factor(product: Contraction, producer: Producer) -> bool:
+    """Say whether an operand of a product is computed from a producer's buffer."""
+    buffer = producer.store.buffer
+    code = (*product.left_code, *product.right_code)
+    return any(isinstance(each, Load) and each.buffer == buffer for each in code)
+
+
+def _is_loaded(producer: Producer) -> bool:
+    """Say whether a producer's values are loaded as they are."""
+    value = producer.store.value
+    return any(isinstance(each, Load) and each.result == value for each in producer.code)
 
 
 def _reading_points(flat: FlatNest, buffer: str, sizes: TypicalSizes) -> int:

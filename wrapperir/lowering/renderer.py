@@ -37,10 +37,15 @@ class Tiling:
     of a block runs over.  The last axis of each is the contiguous axis of some access; two
     or three entries make 2-D and 3-D tiles.  All parallel axes are named once, in the
     order of the nest.
+
+    If the kernel ``multiplies`` matrices (:mod:`~wrapperir.lowering.matrix_product`), its
+    last two blocks are the rows and the columns of the product; a block before them has
+    the batches.
     """
 
     blocks: tuple[tuple[str, ...], ...]
     reduction: ReductionForm = ReductionForm.LOOPED
+    multiplies: bool = False
 
 
 @frozen(kw_only=True)

@@ -39,7 +39,7 @@ from wrapperir.lowering.recompute import Recomputation
 from wrapperir.lowering.renderer import LoopKernel, Tiling
 from wrapperir.lowering.split_reductions import split_reduction
 from wrapperir.lowering.substitution import all_axes, instructions, names_used
-from wrapperir.lowering.unroll import unroll
+from wrapperir.lowering.unroll import MOST_POINTS, MOST_POINTS_ON_GPU, unroll
 from wrapperir.lowering.value_numbering import remove_redundancy
 
 ScheduleItem: TypeAlias = Union[KernelLaunch, ExternCall]
@@ -187,7 +187,10 @@ def _nodes(graph: LoopGraph, options: SchedulingOptions) -> Iterator[Node]:
             symbols = _symbols_of(item, writes, graph.buffers) if defined else set[str]()
             if all(axis.extent != 0 for axis in all_axes(item.axes, item.body)):
                 flat = flatten(item, f"{number}.", options.symbols)
-                flat = None if flat is None else unroll(flat, options.symbols)
+            if flat is not None:
+                on_cpu = device_kind(flat, graph.buffers) == "cpu"
+                most = MOST_POINTS if on_cpu else MOST_POINTS_ON_GPU
+                flat = unroll(flat, options.symbols, most=most)
         yield Node(
             number=number,
             position=number,

@@ -31,7 +31,9 @@ from wrapperir.lowering.loops import Apply, Instruction, Literal, Load, Reduce
 from wrapperir.lowering.scalar_op import ReduceOp, ScalarOp
 from wrapperir.lowering.substitution import Substitution, results
 
-_MOST_POINTS = 8
+MOST_POINTS = 8
+MOST_POINTS_ON_GPU = 9
+"""Windows of 3 × 3: a loop of masked loads suits the vectors of a CPU, not threads."""
 _CHAINS = {
     ReduceOp.SUM: ScalarOp.ADD,
     ReduceOp.PROD: ScalarOp.MUL,
@@ -44,10 +46,21 @@ _LOGIC = frozenset({ReduceOp.ANY, ReduceOp.ALL})
 _PLACES = {ReduceOp.ARGMIN: ScalarOp.LT, ReduceOp.ARGMAX: ScalarOp.GT}
 
 
-def unroll(flat: FlatNest, symbols: SizeSymbols) -> FlatNest:
-    """Return instructions without inner axes, if those have few points."""
-    points = _points(flat)
-    if points is None or flat.scans or not (len(points) == 1 or _is_window(flat)):
+def unroll(
+    flat: FlatNest,
+    symbols: SizeSymbols,
+    *,
+    most: int = MOST_POINTS,
+    any_loop: bool = False,
+) -> FlatNest:
+    """Return instructions without inner axes, if those have at most ``most`` points.
+
+    Of loops of several points, only windows are unrolled, or ``any_loop``.
+    """
+    points = _points(flat, most)
+    if points is None or flat.scans:
+        return flat
+    if not (len(points) == 1 or any_loop or _is_window(flat)):
         return flat
     reductions = [each for each in flat.code if isinstance(each, Reduce)]
     if not all(map(_can_unroll, reductions)):
@@ -79,7 +92,7 @@ def unroll(flat: FlatNest, symbols: SizeSymbols) -> FlatNest:
     return evolve(flat, inner=(), code=tuple(code), deep=(False,) * len(code))
 
 
-def _points(flat: FlatNest) -> list[tuple[int, ...]] | None:
+def _points(flat: FlatNest, most: int) -> list[tuple[int, ...]] | None:
     """Return the points of the inner axes in order, if they are few."""
     count = 1
     extents: list[range] = []
@@ -88,7 +101,7 @@ def _points(flat: FlatNest) -> list[tuple[int, ...]] | None:
             return None
         count *= axis.extent
         extents.append(range(axis.extent))
-    if not flat.inner or not 1 <= count <= _MOST_POINTS:
+    if not flat.inner or not 1 <= count <= most:
         return None
     return list(itertools.product(*extents))
 

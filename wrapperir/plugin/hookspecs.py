@@ -1,11 +1,14 @@
 """The hooks a plugin implements; see ``docs/guides/emitter-plugin.md``."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import pluggy
 
 from wrapperir.emit.contract import Emitter
-from wrapperir.lowering.renderer import Renderer
+
+if TYPE_CHECKING:
+    from wrapperir.lowering.renderer import Renderer
 
 PROJECT = "wrapperir"
 """Name of the pluggy project and of the entry-point group."""
@@ -21,6 +24,6 @@ def wrapperir_emitters() -> Sequence[Emitter]:
 
 
 @hookspec
-def wrapperir_renderers() -> Sequence[Renderer]:
+def wrapperir_renderers() -> "Sequence[Renderer]":
     """Return instances of the renderers of loop nests that the plugin provides."""
     return ()

@@ -5,17 +5,20 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import metadata
 from types import MappingProxyType, ModuleType
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import pluggy
-from attrs import frozen
+from attrs import evolve, frozen
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit import Emitter, Support
 from wrapperir.ir import Language, is_identifier
-from wrapperir.lowering.loops import Nest
-from wrapperir.lowering.renderer import Renderer
 from wrapperir.plugin import hookspecs
+
+# The lowering is imported late: a program that a cache has needs emitters only.
+if TYPE_CHECKING:
+    from wrapperir.lowering.loops import Nest
+    from wrapperir.lowering.renderer import Renderer
 
 T = TypeVar("T")
 
@@ -29,7 +32,7 @@ class Plugin:
     version: str
     emitters: tuple[str, ...]
     """The names of its emitters."""
-    renderers: tuple[Renderer, ...] = ()
+    renderers: "tuple[Renderer, ...]" = ()
 
 
 @frozen
@@ -47,8 +50,9 @@ class BrokenPlugin:
 class PluginManager:
     """The installed plugins and what they provide.
 
-    Plugins are imported when something they provide is first needed.  A plugin that fails
-    is listed in :attr:`broken`, and the others still work.
+    Plugins are imported when something they provide is first needed, and asked for their
+    renderers when one of these is.  A plugin that fails is listed in :attr:`broken`, and
+    the others still work.
     """
 
     def __init__(self, entry_points: Iterable[metadata.EntryPoint] | None = None) -> None:
@@ -57,6 +61,8 @@ class PluginManager:
         self._pluggy = pluggy.PluginManager(hookspecs.PROJECT)
         self._pluggy.add_hookspecs(hookspecs)
         self._loaded = False
+        self._not_asked: list[Plugin] = []
+        """Plugins that were not asked for their renderers."""
         self._plugins: list[Plugin] = []
         self._broken: list[BrokenPlugin] = []
         self._provided: dict[str, list[tuple[Emitter, Plugin]]] = {}
@@ -68,13 +74,13 @@ class PluginManager:
     @property
     def plugins(self) -> tuple[Plugin, ...]:
         """The plugins that loaded."""
-        self._load()
+        self._load_renderers()
         return tuple(self._plugins)
 
     @property
     def broken(self) -> tuple[BrokenPlugin, ...]:
         """The plugins that did not load."""
-        self._load()
+        self._load_renderers()
         return tuple(self._broken)
 
     @property
@@ -85,12 +91,12 @@ class PluginManager:
             {n: given[0][0] for n, given in self._provided.items() if len(given) == 1}
         )
 
-    def renderers(self, device_kind: str) -> tuple[Renderer, ...]:
+    def renderers(self, device_kind: str) -> "tuple[Renderer, ...]":
         """Return the renderers of kernels for a kind of device.
 
         They are in the order of their distributions' and plugins' names.
         """
-        self._load()
+        self._load_renderers()
         return tuple(
             renderer
             for plugin in self._plugins
@@ -98,7 +104,7 @@ class PluginManager:
             if device_kind in renderer.device_kinds
         )
 
-    def renderer(self, nest: Nest, device_kind: str) -> Renderer | None:
+    def renderer(self, nest: "Nest", device_kind: str) -> "Renderer | None":
         """Return the first renderer that does not refuse a nest, if there is one."""
         for renderer in self.renderers(device_kind):
             if renderer.refusal(nest) is None:
@@ -161,15 +167,28 @@ class PluginManager:
             self._pluggy.register(plugin, unique)
             hook = self._pluggy.hook
             emitters = _provided(unique, hook.wrapperir_emitters, _check_emitters)
-            renderers = _provided(unique, hook.wrapperir_renderers, _check_renderers)
         except (Exception, SystemExit):
             self._report(name, distribution)
             return
         names = tuple(emitter.name for emitter in emitters)
-        found = Plugin(name, distribution, version, names, tuple(renderers))
-        self._plugins.append(found)
+        found = Plugin(name, distribution, version, names)
+        self._not_asked.append(found)
         for emitter in emitters:
             self._provided.setdefault(emitter.name, []).append((emitter, found))
+
+    def _load_renderers(self) -> None:
+        """Ask each plugin for its renderers, once."""
+        self._load()
+        while self._not_asked:
+            plugin = self._not_asked.pop(0)
+            unique = f"{plugin.distribution}:{plugin.name}"
+            try:
+                hook = self._pluggy.hook.wrapperir_renderers
+                renderers = _provided(unique, hook, _check_renderers)
+            except (Exception, SystemExit):
+                self._report(plugin.name, plugin.distribution)
+            else:
+                self._plugins.append(evolve(plugin, renderers=tuple(renderers)))
 
     def _report(self, name: str, distribution: str) -> None:
         self._broken.append(BrokenPlugin(name, distribution, traceback.format_exc()))
@@ -219,7 +238,9 @@ def _check_emitters(result: object) -> Sequence[Emitter]:
     return emitters
 
 
-def _check_renderers(result: object) -> Sequence[Renderer]:
+def _check_renderers(result: object) -> "Sequence[Renderer]":
+    from wrapperir.lowering.renderer import Renderer
+
     items = _check_sequence(result, "wrapperir_renderers", Renderer)
     renderers = cast(Sequence[Renderer], items)
     for item in renderers:

@@ -169,12 +169,23 @@ class CaseStore:
 
     def load(self, facts: Mapping[str, object], choices: int) -> Times | None:
         """Return the times of a case with that many choices, if they are known."""
-        key = digest_of(facts)
-        known = self._here.get(key)
-        if known is not None or self._cache is None:
+        known = self._here.get(digest_of(facts))
+        if known is not None:
             return known
+        found = self._in_cache(facts, choices)
+        self.kept += found is not None
+        return found
+
+    def knows(self, facts: Mapping[str, object], choices: int) -> bool:
+        """Say whether :meth:`load` returns times; nothing is counted."""
+        here = digest_of(facts) in self._here
+        return here or self._in_cache(facts, choices) is not None
+
+    def _in_cache(self, facts: Mapping[str, object], choices: int) -> Times | None:
+        if self._cache is None:
+            return None
         try:
-            entry = self._cache.load(key)
+            entry = self._cache.load(digest_of(facts))
         except OSError as error:
             self._give_up(self._cache, error)
             return None
@@ -182,7 +193,6 @@ class CaseStore:
             return None
         if None in entry.microseconds:  # a choice failed
             return None
-        self.kept += 1
         return Times(entry.microseconds, (None,) * choices)
 
     def store(self, facts: Mapping[str, object], times: Times) -> None:

@@ -1,7 +1,7 @@
 """Times the choices of a call, each compiled with an emitter."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 import torch
@@ -12,6 +12,7 @@ from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit import Emitter, Loaded, Value, compile_program
 from wrapperir.emit.runnable_kernels import updated_arguments
 from wrapperir.emit.torch_dtypes import torch_device, torch_dtype
+from wrapperir.kernels import side_by_side
 from wrapperir.tuning.calls import CallProgram
 from wrapperir.tuning.kernel_times import Clock, current_device, least_times
 
@@ -40,6 +41,7 @@ class CallTimer:
     at least, for ``seconds`` together.  CallInputs that any choice reads and any writes are
     restored before each launch, and workspaces that are to be zero are zeroed, untimed.  A
     time on the CPU includes the emitted code's own, which is the same for all choices.
+    Kernels for GPUs are compiled several at a time, before the first of them is timed.
     """
 
     def __init__(
@@ -47,16 +49,20 @@ class CallTimer:
         emitter: Emitter,
         seconds: float = 0.2,
         begun: Callable[[str], object] | None = None,
+        planned: Iterable[Sequence[wir.Program]] = (),
     ) -> None:
         """Take the emitter and how long a case may take, beside compiling.
 
         ``begun`` is called with the name of a choice's kernel before its first run of a
-        case, which may end the process.
+        case, which may end the process.  ``planned`` are the programs of cases to come.
         """
         # Tuning makes the inputs; checking them would hide what a short kernel costs.
         self._emitter = emitter.trusting_inputs()
         self._seconds = seconds
         self._begun = begun
+        self._planned = tuple(planned)
+        self._ahead: dict[int, list[Loaded | str]] | None = None
+        """Planned programs as they were loaded, by the identities of their sequences."""
         self._compiled: tuple[Sequence[wir.Program], list[Loaded | str]] | None = None
 
     def __call__(
@@ -114,9 +120,24 @@ class CallTimer:
     def _load(self, programs: Sequence[wir.Program]) -> list[Loaded | str]:
         # The cases of a call are timed one after another with the same programs.
         if self._compiled is None or self._compiled[0] is not programs:
-            loaded = [self._load_one(program) for program in programs]
+            if self._ahead is None:
+                self._ahead = self._load_planned()
+            loaded = self._ahead.pop(id(programs), None)
+            if loaded is None:
+                loaded = [self._load_one(program) for program in programs]
             self._compiled = programs, loaded
         return self._compiled[1]
+
+    def _load_planned(self) -> dict[int, list[Loaded | str]]:
+        """Load the planned programs for GPUs, whose kernels other processes compile."""
+        cases = [case for case in self._planned if _device_of(case[0]).kind == "cuda"]
+        programs = [program for case in cases for program in case]
+        if programs:
+            from wrapperir.kernels.triton_compile import start_compiler
+
+            start_compiler()
+        loaded = iter(side_by_side(self._load_one, programs))
+        return {id(case): [next(loaded) for _ in case] for case in cases}
 
     def _load_one(self, program: wir.Program) -> Loaded | str:
         try:

@@ -1,10 +1,11 @@
 """Times the choices of a program's multi-kernels, and records the best of each."""
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from attrs import define, evolve, frozen
 
+from wrapperir.caching import digest_of
 from wrapperir.diagnostics import Severity
 from wrapperir.emit import Emitter
 from wrapperir.emit.pipeline import find_emitter
@@ -107,8 +108,9 @@ def tune_program(
     store = CaseStore(cache)
     total = sum(len(call.samples) for kernel in plan.kernels for call in kernel.calls)
     run = _Run(store, chosen.name, progress, total)
-    timing = CallTimer(chosen, seconds, run.begin) if timer is None else timer
-    tuned = {kernel.line.name: run.tune(kernel, timing) for kernel in plan.kernels}
+    if timer is None:
+        timer = CallTimer(chosen, seconds, run.begin, _untimed(plan, store, chosen.name))
+    tuned = {kernel.line.name: run.tune(kernel, timer) for kernel in plan.kernels}
     run.kernel = ""
     run.begin("")
     report = TuningReport(
@@ -119,6 +121,23 @@ def tune_program(
         cache_problem=store.problem,
     )
     return Tuned(_recorded(program, plan, tuned), report)
+
+
+def _untimed(
+    plan: TuningPlan, store: CaseStore, emitter: str
+) -> Iterator[Sequence[Program]]:
+    """Yield the programs of each case that is to be timed, once for equal cases."""
+    seen: set[str] = set()
+    for kernel in plan.kernels:
+        timed = kernel_facts(kernel.line, kernel.kernels)
+        for planned in kernel.calls:
+            for values in planned.samples:
+                facts = case_facts(timed, planned.call, values, emitter)
+                is_known = store.knows(facts, len(kernel.line.choices))
+                if not is_known and digest_of(facts) not in seen:
+                    seen.add(digest_of(facts))
+                    yield planned.programs
+                    break
 
 
 @define

@@ -4,7 +4,11 @@ import warnings
 from typing import Any
 
 import torch
+from torch._guards import detect_fake_mode
+from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
 
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.frontend.aten.signature import (
@@ -15,6 +19,7 @@ from wrapperir.frontend.aten.signature import (
     inputs_by_target,
     unsupported,
 )
+from wrapperir.frontend.aten.values import is_symbolic
 from wrapperir.frontend.lowering.decompositions import table
 from wrapperir.frontend.lowering.lower import HeldTensor, LoweringStages, lower_to_program
 from wrapperir.lowering.schedule import Rounding
@@ -44,6 +49,7 @@ def lower_exported(
             held[node] = HeldTensor(key=str(spec.target), tensor=tensor)
         elif spec.kind.name != "USER_INPUT":
             raise unsupported(f"input {node.name} is a {spec.kind.name}")
+    lay_out_convolutions(module.graph)
     _write_back(functional, module.graph)
     return lower_to_program(module, rounding, held)
 
@@ -71,3 +77,57 @@ def _write_back(exported: ExportedProgram, graph: torch.fx.Graph) -> None:
     if found:
         raise DiagnosticError(*(each.diagnostics[0] for each in found))
     output.args = (tuple(kept),)
+
+
+def lay_out_convolutions(graph: torch.fx.Graph) -> None:
+    """Give the results of convolutions the layouts that libraries give them.
+
+    Torch 2.11 exports convolutions of channels-last images on a GPU as contiguous, which
+    cuDNN's results are not.  What is computed of them follows.  Examples of symbolic size
+    stay.
+    """
+    changed: set[torch.fx.Node] = set()
+    for node in graph.nodes:
+        before = node.meta.get("val")
+        if not isinstance(before, torch.Tensor) or not isinstance(node.target, OpOverload):
+            continue
+        is_convolution = node.target is torch.ops.aten.convolution.default
+        if not is_convolution and changed.isdisjoint(node.all_input_nodes):
+            continue
+        stride = _stride_of_result(node)
+        if stride is None or stride == before.stride():
+            continue
+        mode = detect_fake_mode(before)
+        assert mode is not None
+        with mode:
+            node.meta["val"] = before.new_empty_strided(before.shape, stride)
+        changed.add(node)
+
+
+def _stride_of_result(node: torch.fx.Node) -> tuple[int, ...] | None:
+    """Return the stride of what a node returns, of inputs like its examples."""
+    examples = [each.meta.get("val") for each in node.all_input_nodes]
+    sizes = [
+        extent
+        for each in examples
+        if isinstance(each, torch.Tensor)
+        for extent in (*each.shape, *each.stride())
+    ]
+    if any(map(is_symbolic, (*examples, *sizes))):
+        return None
+    target: Any = node.target
+
+    def given(argument: Any) -> Any:
+        if not isinstance(argument, torch.fx.Node):
+            return argument
+        value = argument.meta["val"]
+        if not isinstance(value, torch.Tensor):
+            return value
+        return torch.empty_strided(
+            value.shape, value.stride(), dtype=value.dtype, device=value.device
+        )
+
+    with FakeTensorMode():
+        args, kwargs = pytree.tree_map(given, (node.args, node.kwargs))
+        result = target(*args, **kwargs)
+    return tuple(result.stride())

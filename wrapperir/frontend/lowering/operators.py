@@ -8,6 +8,7 @@ from wrapperir.frontend.lowering import (
     masked_updates,
     pointwise,
     pooling,
+    products,
     reductions,
     scatter,
     special,
@@ -18,7 +19,7 @@ from wrapperir.frontend.lowering.rules import RULES
 
 MODULES = (
     *(arithmetic, creation, gather, joining, masked_updates, pointwise),
-    *(pooling, reductions, scatter, special, view_scatter, views),
+    *(pooling, products, reductions, scatter, special, view_scatter, views),
 )
 """The modules that add their rules to ``RULES``."""
 

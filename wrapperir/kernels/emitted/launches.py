@@ -38,6 +38,7 @@ _HERE = Path(__file__).parent
 _KIND = "triton"  # of the user's cache
 _ALIGNED, _DIVISIBLE = 1, 2  # bits of a variant: checked addresses and numbers
 _MOST_IN_THIS_PROCESS = 2  # starting another takes longer than to compile these
+_WORKER = _HERE / "triton_worker.py"
 
 
 _native_module: Any = ModuleType("native_module")
@@ -185,7 +186,10 @@ def build() -> None:
         for variant in _variants(kernel.facts)
     ]
     missing = list({job.key: job for job in jobs if _find(job) is None}.values())
-    if len(missing) > _MOST_IN_THIS_PROCESS:
+    # A process of wrapperir's that runs has Triton's compiler imported; this one may not.
+    own = _own_compiler()
+    runs = own is not None and getattr(own.WORKERS, "is_running", False)
+    if len(missing) > (0 if runs else _MOST_IN_THIS_PROCESS):
         count = min(os.cpu_count() or 1, len(missing))
         ends = [len(missing) * part // count for part in range(count + 1)]
         parts = [missing[begin:end] for begin, end in pairwise(ends)]
@@ -255,17 +259,22 @@ def _compile_apart(jobs: Sequence[_Job]) -> None:
             _keep(job, result, b"" if failed else (folder / str(index)).read_bytes())
 
 
+def _own_compiler() -> Any:
+    """Return the module of wrapperir's processes that compile; ``None`` without them."""
+    found: Any = sys.modules.get("wrapperir.kernels.triton_compile")
+    theirs = found and Path(found.__file__).with_name(_WORKER.name)
+    return found if theirs and theirs.read_bytes() == _WORKER.read_bytes() else None
+
+
 def _run_worker(folder: Path, jobs: Sequence[_Job]) -> None:
     """Do the jobs in a folder: in a process of wrapperir's where it is loaded."""
     names = ", ".join(job.kernel.facts["name"] for job in jobs)
-    worker = _HERE / "triton_worker.py"
-    ours: Any = sys.modules.get("wrapperir.kernels.triton_compile")
-    theirs = ours and Path(ours.__file__).with_name(worker.name)
-    if theirs and theirs.read_bytes() == worker.read_bytes():
+    own = _own_compiler()
+    if own:
         sources = (job.kernel.source.read_text("utf-8") for job in jobs)
-        ours.WORKERS.compile(folder, names, ours.imported_modules(sources))
+        own.WORKERS.compile(folder, names, own.imported_modules(sources))
         return
-    command = [sys.executable, "-P", str(worker)]
+    command = [sys.executable, "-P", str(_WORKER)]
     given = f"run {folder}\n"
     done = subprocess.run(  # noqa: S603
         command, input=given, capture_output=True, text=True, errors="replace"

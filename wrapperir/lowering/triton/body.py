@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from wrapperir.ir import DType, Symbol
 from wrapperir.lowering.indexing import IndexRanges
@@ -19,9 +19,10 @@ from wrapperir.lowering.loops import (
     Scan,
     Store,
 )
+from wrapperir.lowering.matrix_product import find_product
 from wrapperir.lowering.renderer import LoopKernel
 from wrapperir.lowering.scalar_op import ReduceOp
-from wrapperir.lowering.substitution import all_axes
+from wrapperir.lowering.substitution import all_axes, instructions
 from wrapperir.lowering.triton.dtypes import TYPES
 from wrapperir.lowering.triton.folds import ExtremePlace, Fold
 from wrapperir.lowering.triton.index_code import IndexWriter
@@ -31,7 +32,7 @@ from wrapperir.lowering.triton.reduction import Reduction
 from wrapperir.lowering.triton.scalar_code import scalar_code
 from wrapperir.lowering.triton.scans import write_scan
 from wrapperir.lowering.triton.tile import BlockDimension
-from wrapperir.lowering.triton.writer import BlockValue, Writer
+from wrapperir.lowering.triton.writer import LOOP, BlockValue, Writer
 
 _REDUCTIONS: Mapping[ReduceOp, type[Reduction]] = {
     ReduceOp.ARGMIN: ExtremePlace,
@@ -72,10 +73,64 @@ class KernelBody:
         self._write_parallel_indices()
         held: set[BlockDimension] = set()
         for number, step in enumerate(self.kernel.nest.body):
-            if isinstance(step, InnerLoop):
+            if isinstance(step, InnerLoop) and self.writer.tile.right is not None:
+                self._write_product(step, number, self.writer.tile.right)
+            elif isinstance(step, InnerLoop):
                 self._write_loop(step, number, held)
             else:
                 self._write_instruction(step)
+
+    def _write_product(self, loop: InnerLoop, number: int, right: BlockDimension) -> None:
+        """Write the loop of a product of matrices, which adds that of two blocks a time."""
+        writer, nest = self.writer, self.kernel.nest
+        left = writer.tile.loops[loop.axes]
+        whole = frozenset(dim for dim in writer.tile.parallel if not dim.is_single)
+        product = find_product(list(instructions(nest.body)), nest.axes, loop.axes)
+        assert product is not None
+        if set(product.rows) != set(writer.tile.parallel[-2].axes):
+            product = product.transposed
+        total = writer.names.fresh("total")
+        writer.add(f"{total} = tl.zeros({writer.shape(whole)}, tl.float32)")
+        extent = self.index.text(left.extent).text
+        offset = writer.names.fresh("offset")
+        bases = {dim: self._base(dim) for dim in (left, right)}
+        factors: list[str] = []
+        with writer.loop((f"for {offset} in range(0, {extent}, {left.block}):", {})):
+            for dim, name, code in (
+                (left, product.left, product.left_code),
+                (right, product.right, product.right_code),
+            ):
+                self.index.enter(dim, loop.axes)
+                self.memory.begin_loop(number, dim)
+                self._write_index(dim, f"{offset} + {bases[dim]}", extent)
+                for step in loop.body:
+                    if step in code:
+                        self._write_instruction(step)
+                factors.append(self._factor(name, dim).text)
+            writer.add(f"{total} = tl.dot({', '.join(factors)}, {total})")
+        self.memory.end_loop()
+        self.values[product.total] = BlockValue(total, DType.F32, whole)
+
+    def _base(self, dim: BlockDimension) -> str:
+        """Return the name of the places of lanes in the first block of a dimension."""
+        text = self.writer.column(f"tl.arange(0, {dim.block})", dim.place)
+        kind = ".to(tl.int64)" if self.is_wide else ""
+        value = BlockValue(f"{text}{kind}", DType.I32)
+        return self.writer.define(value, f"{dim.index}base").text
+
+    def _factor(self, name: str, dim: BlockDimension) -> BlockValue:
+        """Return an operand of a product as a whole block, with zeros beyond its end."""
+        writer = self.writer
+        (across,) = (
+            other
+            for other in writer.tile.parallel
+            if not other.is_single and other.place != dim.place
+        )
+        value = writer.broadcast(self.values[name], frozenset({across, dim}))
+        if not writer.is_masked(dim):
+            return value
+        text = f"tl.where({dim.mask}, {value.text}, 0.0)"
+        return writer.define(evolve(value, text=text, level=LOOP))
 
     def _write_parallel_indices(self) -> None:
         """Define the index of each parallel dimension; the last varies fastest."""
@@ -96,8 +151,11 @@ class KernelBody:
                 rest = f"{rest} // {count}"
             elif len(dims) > 1:
                 here = f"({rest})"
-            lanes = self.writer.column(f"tl.arange(0, {dim.block})", dim.place)
-            self._write_index(dim, f"{here} * {dim.block} + {lanes}", extent)
+            if dim.is_single:
+                self.writer.add(f"{dim.index} = {here}")
+            else:
+                lanes = self.writer.column(f"tl.arange(0, {dim.block})", dim.place)
+                self._write_index(dim, f"{here} * {dim.block} + {lanes}", extent)
             self.index.enter(dim, dim.axes)
 
     def _write_index(self, dim: BlockDimension, text: str, extent: str) -> None:
@@ -122,13 +180,11 @@ class KernelBody:
             for step in loop.body:
                 self._write_in_loop(step, dim, loop.axes)
         else:
-            base = writer.define(
-                BlockValue(f"{lanes}{kind}", DType.I32), f"{dim.index}base"
-            )
+            base = self._base(dim)
             offset = writer.names.fresh(f"{dim.index}offset")
             reductions: list[Reduction] = []
             with writer.loop(*self._loop_heads(dim, offset, extent)):
-                self._write_index(dim, f"{offset} + {base.text}", extent)
+                self._write_index(dim, f"{offset} + {base}", extent)
                 for step in loop.body:
                     found = self._write_in_loop(step, dim, loop.axes, offset)
                     if found is not None:

@@ -181,7 +181,8 @@ class IndexWriter:
         divisor = product(tuple(after))
         dimension = place.dimension
         level = self._writer.level_of(dimension)
-        value = BlockValue(dimension.index, self._dtype, frozenset({dimension}), level)
+        dims = frozenset(() if dimension.is_single else (dimension,))
+        value = BlockValue(dimension.index, self._dtype, dims, level)
         if not isinstance(divisor, int):
             divisor = after[0]
             value = self._writer.define(self._quotient(place, last + 1))

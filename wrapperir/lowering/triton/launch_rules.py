@@ -24,6 +24,10 @@ _MOST_ELEMENTS = 4096
 
 _BUSY = 264
 """Programs that keep a device busy."""
+_FILLING = 96
+"""Tiles of a product of matrices from which on smaller ones would not take less time."""
+_LEAST_FACTOR = 16
+"""The least block of a product of matrices along each dimension."""
 _LONGEST_WHOLE = 16384
 """The longest row that one block of a loop covers."""
 
@@ -38,20 +42,23 @@ class Contiguous(StrEnum):
 
 @frozen
 class LaunchRule:
-    """Block sizes by constexpr, and warps."""
+    """Block sizes by constexpr, warps, and blocks of a loop that are loaded ahead."""
 
     blocks: tuple[tuple[str, int], ...]
     warps: int
+    stages: int = 1
 
     def config(self, options: Sequence[tuple[str, bool]]) -> KernelConfig:
         """Return it as a config of a kernel."""
-        values = (*self.blocks, ("num_warps", self.warps), ("num_stages", 1), *options)
-        return KernelConfig(values)
+        sizes = (("num_warps", self.warps), ("num_stages", self.stages))
+        return KernelConfig((*self.blocks, *sizes, *options))
 
 
 def plan_launches(kernel: LoopKernel, tile: Tile, ranges: IndexRanges) -> list[LaunchRule]:
     """Return ways to launch a kernel, the preferred one first."""
-    if not tile.inner:
+    if tile.right is not None:
+        found = _product(tile)
+    elif not tile.inner:
         found = _pointwise(kernel, tile)
     else:
         rules = {
@@ -170,6 +177,46 @@ def _most_rows(tile: Tile, rows: int, columns: int) -> int:
     """Return a number of rows, at most those that there are, of a tile that is held."""
     most = max(_MOST_ELEMENTS // columns, 1)
     return _clamp(_power(rows), 1, min(most, _power(_rows(tile))))
+
+
+def _product(tile: Tile) -> list[LaunchRule]:
+    """Return tiles of a product of matrices: small ones where there are few of them.
+
+    Measured on an H100 with the shapes of ResNet-50 and of small transformers.
+    """
+    *batches, rows, columns = (size_of(dim.extent) for dim in tile.parallel)
+    (depth,) = (size_of(dim.extent) for dim in tile.inner)
+    count = prod(batches)
+
+    def tiles(height: int, width: int) -> int:
+        return count * -(-rows // height) * -(-columns // width)
+
+    if tiles(64, 64) > 2 * _BUSY:
+        shapes = [(128, 128, 64, 8, 4), (128, 64, 64, 4, 4), (64, 64, 64, 4, 4)]
+    elif tiles(64, 64) >= _FILLING:
+        shapes = [(64, 64, 64, 4, 4), (64, 32, 64, 4, 4), (128, 64, 64, 4, 4)]
+    elif rows > 32:
+        shapes = [(64, 32, 64, 4, 4), (64, 64, 64, 4, 4), (32, 64, 64, 4, 4)]
+    else:
+        shapes = [(32, 32, 128, 4, 3), (16, 32, 128, 2, 4), (32, 64, 64, 4, 4)]
+    launches: list[LaunchRule] = []
+    for height, width, step, warps, stages in shapes:
+        blocks = (
+            _clamp(_power(rows), _LEAST_FACTOR, height),
+            _clamp(_power(columns), _LEAST_FACTOR, width),
+            _product_step(depth, step),
+        )
+        pairs = zip((dim.block for dim in tile.blocked), blocks, strict=True)
+        launches.append(LaunchRule(tuple(pairs), warps, stages))
+    return launches
+
+
+def _product_step(depth: int, most: int) -> int:
+    """Return the points of inner axes that are multiplied at once: a divisor, or masked."""
+    divisor = depth & -depth
+    if divisor >= _LEAST_FACTOR:
+        return min(divisor, most)
+    return _clamp(_power(depth), _LEAST_FACTOR, most)
 
 
 def _inner_reduction(kernel: LoopKernel, tile: Tile) -> list[LaunchRule]:

@@ -102,7 +102,8 @@ class MemoryCode:
         selecting = self._selecting(step.mask, _index_names(step.index))
         offset, masks = self._masked(offset, offset.dims, selecting)
         options = [mask.text for mask in masks[:1]]
-        if masks and step.mask is not None:
+        is_factor = self._loop is not None and self._kernel.tiling.multiplies
+        if masks and (step.mask is not None or is_factor):
             options.append(f"other={number_text(step.other, step.dtype)}")
         hint = self._hint(step.buffer, offset)
         if hint is not None:
@@ -242,7 +243,7 @@ class MemoryCode:
 
     def _hint(self, buffer: str, offset: BlockValue) -> str | None:
         """Return the eviction policy of a load: what is read again stays in the cache."""
-        if not self._has_loops:
+        if not self._has_loops or self._kernel.tiling.multiplies:
             return None
         loop = () if self._loop is None else (self._loop,)
         dims = {d for d in (*self._writer.tile.parallel, *loop) if d.extent != 1}

@@ -59,8 +59,9 @@ class TritonRenderer(Renderer):
         tile = plan_tile(kernel, names)
         ranges = index_ranges(kernel)
         launches = plan_launches(kernel, tile, ranges)
-        dims = (*tile.parallel, *tile.inner)
-        masked = frozenset(dim for dim in dims if is_masked(dim, launches))
+        dims = tile.blocked
+        right = () if tile.right is None else (tile.right,)
+        masked = frozenset(dim for dim in (*dims, *right) if is_masked(dim, launches))
         is_wide = needs_long_offsets(kernel, tile, ranges)
         writer = Writer(tile, names, masked, DType.I64 if is_wide else DType.I32)
         KernelBody(kernel, writer, ranges, is_wide).write()
@@ -104,7 +105,10 @@ def _parameter(buffer: KernelBuffer) -> BufferParameter:
 def _grid(tile: Tile) -> Expr:
     programs: Expr = 1
     for dim in tile.parallel:
-        programs = mul(programs, ceildiv(dim.extent, Symbol(dim.block)))
+        count = dim.extent
+        if not dim.is_single:
+            count = ceildiv(count, Symbol(dim.block))
+        programs = mul(programs, count)
     return programs
 
 

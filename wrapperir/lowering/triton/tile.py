@@ -1,7 +1,9 @@
 """The tile of points that a kernel's program computes, and its dimensions.
 
 A dimension of the tile runs over a flat index of one or more axes.  Parallel dimensions
-come first; the axes of an inner loop are the last dimension, each loop's its own.
+come first; the axes of an inner loop are the last dimension, each loop's its own.  The
+tile of a product of matrices has two: the rows, in place of which the right operand has
+the inner axes, and the columns, in place of which the left operand has them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -45,8 +47,9 @@ class KernelNames:
 class BlockDimension:
     """A dimension of a tile: its flat index, the mask of that, and the block's size.
 
-    ``place`` is its place in the shape of the tile.  ``is_held``: the block of an inner
-    loop covers all of it.
+    ``place`` is its place in the shape of the tile.  A program has one point of a dimension
+    without a ``block``, which has no place.  ``is_held``: the block of an inner loop covers
+    all of it.
     """
 
     index: str
@@ -58,6 +61,11 @@ class BlockDimension:
     is_held: bool = False
 
     @property
+    def is_single(self) -> bool:
+        """Whether a program has one point of it."""
+        return not self.block
+
+    @property
     def extent(self) -> Expr:
         """The number of points."""
         return product(tuple(axis.extent for axis in self.axes))
@@ -67,17 +75,24 @@ class BlockDimension:
 class Tile:
     """The dimensions of a kernel's tile; ``loops`` has one for each inner loop.
 
-    Inner loops of equally many points share a dimension.
+    Inner loops of equally many points share a dimension.  In a product of matrices, the
+    inner loop has another dimension in the ``right`` operand, with a block of equal size.
     """
 
     parallel: tuple[BlockDimension, ...]
     loops: Mapping[tuple[Axis, ...], BlockDimension]
     rank: int
+    right: BlockDimension | None = None
 
     @property
     def inner(self) -> tuple[BlockDimension, ...]:
         """The dimensions of inner loops, each once."""
         return tuple(dict.fromkeys(self.loops.values()))
+
+    @property
+    def blocked(self) -> tuple[BlockDimension, ...]:
+        """The dimensions that have a block of their own."""
+        return (*(dim for dim in self.parallel if not dim.is_single), *self.inner)
 
 
 def held_block(extent: Expr) -> int | None:
@@ -99,6 +114,8 @@ def is_held(kernel: LoopKernel) -> bool:
 
 def plan_tile(kernel: LoopKernel, names: KernelNames) -> Tile:
     """Return the dimensions of a kernel's tile."""
+    if kernel.tiling.multiplies:
+        return _plan_product(kernel, names)
     by_name = {axis.name: axis for axis in kernel.nest.axes}
     loops = [step for step in kernel.nest.body if isinstance(step, InnerLoop)]
     blocks = [block for block in kernel.tiling.blocks if block]
@@ -135,6 +152,41 @@ def plan_tile(kernel: LoopKernel, names: KernelNames) -> Tile:
             )
         inner[loop.axes] = by_extent[extent]
     return Tile(tuple(parallel), inner, rank)
+
+
+def _plan_product(kernel: LoopKernel, names: KernelNames) -> Tile:
+    """Return the dimensions of the tile of a product of matrices."""
+    by_name = {axis.name: axis for axis in kernel.nest.axes}
+    (loop,) = (step for step in kernel.nest.body if isinstance(step, InnerLoop))
+
+    *batches, rows, columns = kernel.tiling.blocks
+    outer = [("z", "", axes, 0) for axes in batches]
+    outer.append(("y", names.fresh("YBLOCK"), rows, 0))
+    outer.append(("x", names.fresh("XBLOCK"), columns, 1))
+    parallel = [
+        BlockDimension(
+            names.fresh(letter),
+            names.fresh(f"{letter}mask"),
+            block,
+            tuple(by_name[name] for name in axes),
+            place,
+            is_parallel=True,
+        )
+        for letter, block, axes, place in outer
+    ]
+    block = names.fresh("RBLOCK")
+    left, right = (
+        BlockDimension(
+            names.fresh(name),
+            names.fresh(f"{name}mask"),
+            block,
+            loop.axes,
+            place,
+            is_parallel=False,
+        )
+        for name, place in (("r_left", 1), ("r_right", 0))
+    )
+    return Tile(tuple(parallel), {loop.axes: left}, rank=2, right=right)
 
 
 def needs_long_offsets(kernel: LoopKernel, tile: Tile, ranges: IndexRanges) -> bool:

@@ -1,0 +1,29 @@
+"""Extension modules that emitted Python needs, built ahead into the user's cache.
+
+Each function raises ``OSError`` without a compiler or a private directory, and
+``subprocess.CalledProcessError`` if a module does not compile.
+"""
+
+from wrapperir import caching
+from wrapperir.emit.python.compiled_launches import EMITTED
+from wrapperir.kernels.emitted.native_module import build_library
+
+
+def build_launches() -> None:
+    """Build the module that launches Triton kernels."""
+    _build("launches.cpp", "tensors.h", "arguments.h", "driver_functions.h")
+
+
+def build_graphs() -> None:
+    """Build the module that captures and replays CUDA graphs."""
+    _build("graphs.cpp", "tensors.h", "recording.h", "driver_functions.h")
+
+
+def build_cpp_calls() -> None:
+    """Build the module that calls C++ kernels which need no header."""
+    _build("cpp_calls.cpp", "tensors.h", "arguments.h")
+
+
+def _build(source: str, *headers: str) -> None:
+    # The headers are in the order in which the module beside each source names them.
+    build_library(EMITTED / source, [EMITTED / name for name in headers], caching)
