@@ -4,13 +4,14 @@ import difflib
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from attrs import Factory, evolve, fields_dict, frozen
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.emit import Emitter, GraphCompiler, OutputCode
+from wrapperir.emit import ComingPrograms, Emitter, GraphCompiler, OutputCode
 from wrapperir.emit.artifact import dump_folder
 
 if TYPE_CHECKING:
@@ -155,23 +156,19 @@ _REPLAYING = ("reduce-overhead", "max-autotune")
 """Modes of ``torch.compile`` that replay graphs."""
 
 
-def preparing(
-    options: BackendOptions, example_inputs: Sequence[Any]
-) -> Callable[..., None]:
+def preparing(options: BackendOptions, inputs: Sequence[Any]) -> Callable[..., None]:
     """Return a function that begins, in the background, what loading programs needs.
 
-    It takes ``is_new`` of :class:`~wrapperir.emit.contract.ComingPrograms`.
+    It takes ``is_new`` of :class:`~wrapperir.emit.ComingPrograms`.
     """
     import torch
 
-    from wrapperir.emit.contract import ComingPrograms
     from wrapperir.emit.pipeline import find_emitter
     from wrapperir.emit.preparation import prepare
 
+    tensors = [each for each in inputs if isinstance(each, torch.Tensor)]
     coming = ComingPrograms(
-        devices=frozenset(
-            value.device.type for value in example_inputs if isinstance(value, torch.Tensor)
-        ),
+        devices=frozenset(tensor.device.type for tensor in tensors),
         is_new=False,
         graphs=bool(options.graphs) or "capture_graphs" in (options.passes or ()),
         own_kernels=options.frontend == "lowering",
@@ -179,11 +176,9 @@ def preparing(
 
     def begin(*, is_new: bool) -> None:
         named = options.emitter
-        try:
+        with suppress(DiagnosticError):  # it is raised when the first program is compiled
             emitter = find_emitter(named) if isinstance(named, str) else named
-        except DiagnosticError:
-            return  # it is raised when the first program is compiled
-        prepare(emitter, evolve(coming, is_new=is_new))
+            prepare(emitter, evolve(coming, is_new=is_new))
 
     return begin
 
