@@ -234,8 +234,9 @@ def _build_objects(
     cuda_headers = _cuda_headers() if POOLS_SOURCE in sources else None
     if cuda_headers is None and POOLS_SOURCE in sources:
         del sources[POOLS_SOURCE]
-        message = "graph regions are not recorded: CUDA's headers of Triton are missing"
-        logging.getLogger("wrapperir.graphs").warning(message)
+        if not known:  # else it was said when the others were built
+            message = "graph regions are not recorded: CUDA's headers of Triton are missing"
+            logging.getLogger("wrapperir.graphs").warning(message)
 
     def build(path: str) -> Path:
         return build_object(path, sources[path], headers, cuda_headers)
