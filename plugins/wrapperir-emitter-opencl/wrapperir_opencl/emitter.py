@@ -1,0 +1,102 @@
+"""The emitter: a C host program over the OpenCL API, without PyTorch at run time."""
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from attrs import evolve
+
+from wrapperir.diagnostics import Code
+from wrapperir.emit import Artifact, Emitter, Loaded, Support, write_artifact
+from wrapperir.ir import (
+    LINES,
+    AssertAlignmentLine,
+    ExternKernelLine,
+    GraphRegionLine,
+    Language,
+    MultiOutputLine,
+    Program,
+)
+from wrapperir_opencl.context import DEVICE
+from wrapperir_opencl.expressions import RUNTIME
+from wrapperir_opencl.load import LIBRARY, SIGNATURE, SOURCE, LoadError, compile_library
+from wrapperir_opencl.load import Program as LoadedProgram
+
+if TYPE_CHECKING:
+    import torch
+
+_LOADER = Path(__file__).with_name("load.py")
+_LACKING = {ExternKernelLine, MultiOutputLine, AssertAlignmentLine, GraphRegionLine}
+
+
+class OpenclEmitter(Emitter):
+    """Emits ``program.c``, with kernels in OpenCL C, and a loader for it.
+
+    Tensors of the program are on the device ``opencl``; the program copies its inputs from
+    the host's memory, and its outputs to it.
+    """
+
+    name = "opencl"
+    support = Support(
+        lines=frozenset(set(LINES) - _LACKING),
+        languages=frozenset({Language.OPAQUE}),
+        devices=frozenset({DEVICE}),
+        streams=frozenset({DEVICE}),
+    )
+
+    def emit(self, program: Program) -> Artifact:
+        """Return ``program.c``, its header, its signature and ``load.py``.
+
+        Raises:
+            DiagnosticError: WIR705, something has no C; all such places are named.
+        """
+        from wrapperir_opencl.program_text import emit_program
+
+        text = emit_program(program)
+        files: dict[str, str | bytes] = {
+            SOURCE: text.code,
+            SIGNATURE: text.signature,
+            RUNTIME.name: RUNTIME.read_text("utf-8"),
+            _LOADER.name: _LOADER.read_text("utf-8"),
+        }
+        return Artifact(self.name, files, SOURCE)
+
+    def shown_files(self, artifact: Artifact) -> Sequence[str]:
+        """Return ``program.c``, which has the kernels."""
+        return (artifact.entry,)
+
+    def build(
+        self, artifact: Artifact, constants: Mapping[str, "torch.Tensor"]
+    ) -> Artifact:
+        """Return the artifact with the library of the program.
+
+        Raises:
+            DiagnosticError: WIR709, the program does not compile.
+        """
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(scratch) / "program"
+            write_artifact(artifact, folder)
+            try:
+                compile_library(folder, folder / LIBRARY)
+            except LoadError as error:
+                raise Code.KERNEL_BUILD_FAILED.error(str(error)) from None
+            content = (folder / LIBRARY).read_bytes()
+        return evolve(artifact, files={**artifact.files, LIBRARY: content})
+
+    def load(self, artifact: Artifact, constants: Mapping[str, "torch.Tensor"]) -> Loaded:
+        """Compile the program and its kernels for the first OpenCL device.
+
+        Raises:
+            DiagnosticError: WIR709, something does not compile, or there is no device.
+        """
+        from wrapperir_opencl.tensors import TorchArrays
+
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(scratch) / "program"
+            write_artifact(artifact, folder)
+            try:
+                program = LoadedProgram(folder, constants, TorchArrays())
+            except LoadError as error:
+                raise Code.KERNEL_BUILD_FAILED.error(str(error)) from None
+        return cast(Loaded, program)

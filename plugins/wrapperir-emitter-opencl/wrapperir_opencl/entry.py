@@ -1,0 +1,163 @@
+"""The beginning and the end of a program's function: inputs, constants and outputs."""
+
+from collections.abc import Callable
+
+from wrapperir import ir as wir
+from wrapperir.emit import Fragment, fragment
+from wrapperir.emit.number_kinds import kind_of
+from wrapperir_opencl.context import OpenclContext
+from wrapperir_opencl.element_types import converted, item_type
+from wrapperir_opencl.expressions import C_KINDS, format_int, format_string
+
+
+class Entry:
+    """Emits copies at the borders, after checks of what the caller gave.
+
+    Constants follow the inputs in the caller's array.
+    """
+
+    def __init__(self, context: OpenclContext) -> None:
+        """Emit the borders of the program of ``context``."""
+        self._context = context
+        self._program = context.facts.program
+        inputs: list[wir.Input | wir.ConstantInput] = [*self._program.inputs]
+        inputs += self._program.constants
+        self._given = {each.name: n for n, each in enumerate(inputs)}
+        self._tensors = [
+            (each, each.type) for each in inputs if isinstance(each.type, wir.TensorType)
+        ]
+        self._mutated: list[tuple[Fragment, wir.TensorType, Fragment]] = []
+
+    def emit_inputs(self, emit_range: Callable[[wir.SymbolDefinitionLine], None]) -> None:
+        """Append numbers, symbols, checks of tensors, and their copies to the device."""
+        context = self._context
+        for index, item in enumerate(self._program.inputs):
+            context.at(("inputs",), index)
+            if isinstance(item.type, wir.ScalarType):
+                name = context.declare(item.name, item.type)
+                is_real = kind_of(item.type.dtype) is wir.SymbolKind.FLOAT
+                member = fragment("real") if is_real else fragment("whole")
+                given = self._value(item.name)
+                context.writer.emit_line("{} = {}.{};", name, given, member)
+            elif isinstance(item.type, wir.TensorType):
+                context.check_memory(item.type)
+        for index, line in enumerate(self._program.symbols):
+            context.at(("symbols",), index)
+            kind = fragment(C_KINDS[line.kind])
+            symbol = context.symbols[line.symbol]
+            context.writer.emit_line("{} {} = {};", kind, symbol, self._source(line))
+            emit_range(line)
+        for item, type in self._tensors:
+            given, name = self._value(item.name), format_string(f"%{item.name}")
+            layout = (context.format_layout(type), context.expressions.format_index(type.offset))
+            context.emit_step("wir_check_input(r, &{}, {}, {}, {})", given, name, *layout)
+        self._emit_overlaps()
+        for item, type in self._tensors:
+            self._emit_upload(item, type)
+
+    def _value(self, name: str) -> Fragment:
+        return fragment("inputs[{}]", Fragment(str(self._given[name])))
+
+    def _source(self, line: wir.SymbolDefinitionLine) -> Fragment:
+        context = self._context
+        match line.source:
+            case wir.SizeOf(name, dim):
+                return fragment("{}.size[{}]", self._value(name), Fragment(str(dim)))
+            case wir.StrideOf(name, dim):
+                return fragment("{}.stride[{}]", self._value(name), Fragment(str(dim)))
+            case wir.OffsetOf(name):
+                return fragment("{}.offset", self._value(name))
+            case wir.ValueOf(name):
+                type = context.facts.types[name]
+                assert isinstance(type, wir.ScalarType)  # verified
+                return converted(context.values[name], type.dtype, line.kind)
+            case wir.ItemOf(name):
+                type = context.facts.tensor_type(name)
+                spelled = item_type(type.dtype)
+                if spelled is None:
+                    context.report(f"the host cannot read a {type.dtype.value}", name)
+                    return fragment("0")
+                return self._item(name, type, spelled, line.kind)
+            case int() | float() | wir.Symbol() | wir.Operation() as expr:
+                return context.expressions.format_number(expr, line.kind)
+
+    def _item(
+        self, name: str, type: wir.TensorType, spelled: Fragment, kind: wir.SymbolKind
+    ) -> Fragment:
+        """Append the read of an input's one element, which may have no memory."""
+        context = self._context
+        item, given = context.names.claim(f"{name}_item"), self._value(name)
+        ones = ", ".join(["1"] * len(type.size)) or "0"
+        context.writer.emit_line("{} {} = 0;", spelled, item)
+        context.emit_step(
+            "wir_check_input(r, &{}, {}, {}, (const int64_t[]){{{}}}, {}.stride, 0)",
+            *(given, format_string(f"%{name}"), Fragment(str(len(type.size)))),
+            *(Fragment(ones), given),
+        )
+        context.writer.emit_line("memcpy(&{}, {}.data, sizeof {});", item, given, item)
+        return converted(item, type.dtype, kind)
+
+    def _emit_overlaps(self) -> None:
+        """Append checks that what the program writes is in no other tensor."""
+        context = self._context
+        for item, type in self._tensors:
+            if not item.mutated:
+                continue
+            for other, other_type in self._tensors:
+                if other is item or (other.mutated and self._given[other.name] < self._given[item.name]):
+                    continue
+                said = f"%{item.name} is written and shares memory with %{other.name}"
+                context.emit_step(
+                    "wir_disjoint(r, {}, &{}, {}, &{}, {})",
+                    *(format_string(said), self._value(item.name)),
+                    *(context.format_span(type), self._value(other.name)),
+                    context.format_span(other_type),
+                )
+
+    def _emit_upload(self, item: wir.Input | wir.ConstantInput, type: wir.TensorType) -> None:
+        context = self._context
+        is_donated = isinstance(item, wir.Input) and item.donated
+        source = format_int(-1 if is_donated else self._given[item.name])
+        name = context.declare(item.name, type)
+        given, offset = self._value(item.name), context.format_offset(type)
+        parts = (name, given, source, offset, context.format_span(type))
+        context.emit_step("wir_upload(r, &{}, &{}, {}, {}, {})", *parts)
+        if item.mutated:
+            kept = context.names.claim(f"{item.name}_given")
+            context.writer.emit_line("wir_tensor {} = {{0}};", kept)
+            context.emit_step("wir_copy_name(r, &{}, {})", kept, name)
+            self._mutated.append((kept, type, given))
+
+    def emit_outputs(self) -> None:
+        """Append copies of outputs and of what was mutated to the host."""
+        context, program = self._context, self._program
+        context.emit_step("wir_check_faults(r)")
+        for index, output in enumerate(program.outputs):
+            context.at(("outputs",), index)
+            target = fragment("outputs[{}]", Fragment(str(index)))
+            if isinstance(output, wir.BufferRef):
+                type = context.facts.types[output.name]
+                value = context.values[output.name]
+                if isinstance(type, wir.TensorType):
+                    layout = context.format_layout(type)
+                    context.emit_step("wir_output(r, &{}, &{}, {})", target, value, layout)
+                elif isinstance(type, wir.ScalarType):
+                    self._emit_number(target, kind_of(type.dtype), value)
+                else:
+                    context.report(f"%{output.name} is neither a tensor nor a number")
+            elif isinstance(output, int | float | wir.Symbol | wir.Operation):
+                kind = kind_of(context.facts.kinds.dtype(output))
+                if context.facts.kinds.kind(output) is None:
+                    context.report("an output is a number of several kinds")
+                value = context.expressions.format_number(output, kind)
+                self._emit_number(target, kind, value)
+            elif output is not None:
+                context.report("an output is neither a tensor nor a number")
+        context.emit_step('wir_check(r, 1, "")')
+        for kept, type, given in self._mutated:
+            parts = (kept, kept, context.format_span(type), given)
+            context.emit_step("wir_read(r, &{}, {}.first, {}, {}.data)", *parts)
+
+    def _emit_number(self, target: Fragment, kind: wir.SymbolKind, value: Fragment) -> None:
+        member = "real" if kind is wir.SymbolKind.FLOAT else "whole"
+        self._context.writer.emit_line("{}.{} = {};", target, Fragment(member), value)

@@ -1,0 +1,100 @@
+"""Launches of kernels."""
+
+from collections.abc import Mapping
+from typing import LiteralString
+
+from wrapperir import ir as wir
+from wrapperir.emit import Fragment, fragment, joined
+from wrapperir.emit.number_kinds import as_parameter, kind_of
+from wrapperir_opencl.context import OpenclContext
+from wrapperir_opencl.expressions import format_int
+
+LANGUAGE: tuple[str, wir.Constant] = ("opencl.language", "C 1.2")
+"""Metadata of every kernel that this emitter takes: its source is OpenCL C."""
+FAULT: tuple[str, wir.Constant] = ("opencl.fault", True)
+"""Metadata of a kernel with two more arguments: where to write a number, and the number.
+
+The kernel writes the number to a ``global int *`` if a check in it fails.
+"""
+_WHOLE: Mapping[wir.DType, tuple[LiteralString, int, int]] = {
+    wir.DType.I64: ("cl_long", -(2**63), 2**63 - 1),
+    wir.DType.I32: ("cl_int", -(2**31), 2**31 - 1),
+    wir.DType.I16: ("cl_short", -(2**15), 2**15 - 1),
+    wir.DType.I8: ("cl_char", -(2**7), 2**7 - 1),
+    wir.DType.U64: ("cl_ulong", 0, 2**63 - 1),
+    wir.DType.U32: ("cl_uint", 0, 2**32 - 1),
+    wir.DType.U16: ("cl_ushort", 0, 2**16 - 1),
+    wir.DType.U8: ("cl_uchar", 0, 2**8 - 1),
+    wir.DType.BOOL: ("cl_char", 0, 1),
+}
+_REAL: Mapping[wir.DType, LiteralString] = {
+    wir.DType.F64: "cl_double",
+    wir.DType.F32: "cl_float",
+}
+
+
+def check_kernel(context: OpenclContext, kernel: wir.KernelDefinitionLine) -> None:
+    """Refuse a kernel that is not in OpenCL C, or has parameters that it cannot have."""
+    context.check_source(kernel)
+    if LANGUAGE not in kernel.metadata:
+        context.report(f"metadata does not say {LANGUAGE[0]} = {LANGUAGE[1]!r}", kernel.name)
+    if "\0" in kernel.source or "\0" in kernel.entry:
+        context.report("the source of a kernel has a null character", kernel.name)
+    for parameter in kernel.parameters:
+        if isinstance(parameter, wir.ConstexprParameter):
+            context.report(f"parameter {parameter.name} is a constexpr", kernel.name)
+        elif isinstance(parameter, wir.ScalarParameter):
+            if parameter.dtype not in _WHOLE and parameter.dtype not in _REAL:
+                dtype = parameter.dtype.value
+                context.report(f"parameter {parameter.name} is a {dtype}", kernel.name)
+
+
+def emit_launch(context: OpenclContext, line: wir.KernelCallLine) -> None:
+    """Append the steps that set a kernel's arguments and launch it on its stream."""
+    (candidate,) = context.facts.runnable(line).kernels.values()
+    kernel = candidate.kernel
+    number = Fragment(str(context.kernels[kernel.name]))
+    position = 0
+    numbers: dict[str, wir.Expr] = {}
+    parameters = wir.runtime_parameters(kernel.parameters)
+    for parameter, argument in zip(parameters, line.arguments, strict=True):
+        at = Fragment(str(position))
+        if isinstance(parameter, wir.ScalarParameter):
+            assert not isinstance(argument, wir.BufferRef)  # verified
+            numbers[parameter.name] = argument
+            value = _format_number(context, parameter, argument)
+            context.emit_step("wir_give(r, {}, {}, {})", number, at, value)
+            position += 1
+        else:
+            assert isinstance(argument, wir.BufferRef)  # verified
+            tensor = context.values[argument.name]
+            item = format_int(parameter.dtype.itemsize)
+            step = "wir_give_buffer(r, {}, {}, &{}, {})"
+            context.emit_step(step, number, at, tensor, item)
+            position += 2
+    if FAULT in kernel.metadata:
+        context.emit_step("wir_give_fault(r, {}, {})", number, Fragment(str(position)))
+    queue = Fragment(str(context.queues[line.stream]))
+    grid = context.expressions.format_array(
+        [wir.substitute(extent, numbers) for extent in kernel.grid]
+    )
+    rank = Fragment(str(len(kernel.grid)))
+    context.emit_step("wir_launch(r, {}, {}, {}, {})", number, queue, rank, grid)
+
+
+def _format_number(
+    context: OpenclContext, parameter: wir.ScalarParameter, argument: wir.Expr
+) -> Fragment:
+    """Return the size and address of a number of a parameter's type."""
+    expr = as_parameter(argument, parameter, context.facts.kinds)
+    value = context.expressions.format_number(expr, kind_of(parameter.dtype))
+    if parameter.dtype in _REAL:
+        spelled = fragment(_REAL[parameter.dtype])
+    elif parameter.dtype in _WHOLE:
+        name, least, most = _WHOLE[parameter.dtype]
+        spelled = fragment(name)
+        limits = joined(", ", [format_int(least), format_int(most)])
+        value = fragment("wir_fits(r, {}, {})", value, limits)
+    else:
+        return fragment("0, NULL")  # refused at the definition
+    return fragment("sizeof({}), &({}){{{}}}", spelled, spelled, value)

@@ -1,0 +1,1 @@
+from wrapperir_opencl.renderer.renderer import OpenclRenderer as OpenclRenderer
