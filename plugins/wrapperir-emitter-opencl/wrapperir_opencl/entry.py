@@ -49,7 +49,10 @@ class Entry:
             emit_range(line)
         for item, type in self._tensors:
             given, name = self._value(item.name), format_string(f"%{item.name}")
-            layout = (context.format_layout(type), context.expressions.format_index(type.offset))
+            layout = (
+                context.format_layout(type),
+                context.expressions.format_index(type.offset),
+            )
             context.emit_step("wir_check_input(r, &{}, {}, {}, {})", given, name, *layout)
         self._emit_overlaps()
         for item, type in self._tensors:
@@ -104,7 +107,9 @@ class Entry:
             if not item.mutated:
                 continue
             for other, other_type in self._tensors:
-                if other is item or (other.mutated and self._given[other.name] < self._given[item.name]):
+                if other is item or (
+                    other.mutated and self._given[other.name] < self._given[item.name]
+                ):
                     continue
                 said = f"%{item.name} is written and shares memory with %{other.name}"
                 context.emit_step(
@@ -114,7 +119,9 @@ class Entry:
                     context.format_span(other_type),
                 )
 
-    def _emit_upload(self, item: wir.Input | wir.ConstantInput, type: wir.TensorType) -> None:
+    def _emit_upload(
+        self, item: wir.Input | wir.ConstantInput, type: wir.TensorType
+    ) -> None:
         context = self._context
         is_donated = isinstance(item, wir.Input) and item.donated
         source = format_int(-1 if is_donated else self._given[item.name])

@@ -37,7 +37,9 @@ def check_kernel(context: OpenclContext, kernel: wir.KernelDefinitionLine) -> No
     """Refuse a kernel that is not in OpenCL C, or has parameters that it cannot have."""
     context.check_source(kernel)
     if LANGUAGE not in kernel.metadata:
-        context.report(f"metadata does not say {LANGUAGE[0]} = {LANGUAGE[1]!r}", kernel.name)
+        context.report(
+            f"metadata does not say {LANGUAGE[0]} = {LANGUAGE[1]!r}", kernel.name
+        )
     if "\0" in kernel.source or "\0" in kernel.entry:
         context.report("the source of a kernel has a null character", kernel.name)
     for parameter in kernel.parameters:

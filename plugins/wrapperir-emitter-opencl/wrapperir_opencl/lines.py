@@ -184,7 +184,7 @@ class OpenclLines(LineVisitor[None]):
         context, (low, high) = self._context, (line.lower, line.upper)
         symbol = context.symbols[line.symbol]
         if low is None and high is None:
-            context.emit_step("wir_check(r, 1, \"\")")
+            context.emit_step('wir_check(r, 1, "")')
             return
         said = f"Expected {format_range(line.symbol, low, high)} but received "
         if line.kind is wir.SymbolKind.FLOAT:

@@ -167,9 +167,7 @@ class Program:
         described = [*self._inputs, *self._constants]
         inputs = (_Value * max(len(given), 1))()
         outputs = (_Value * max(len(self._outputs), 1))()
-        alive = [
-            _fill(inputs[i], value, described[i]) for i, value in enumerate(given)
-        ]
+        alive = [_fill(inputs[i], value, described[i]) for i, value in enumerate(given)]
         for index, output in enumerate(self._outputs):
             zeros = [0] * output.rank
             alive.append(_give_arrays(outputs[index], zeros, zeros))
@@ -272,7 +270,10 @@ def _memory_of(given: object, wanted: _Described) -> Memory:
     found: str = str(given.dtype).removeprefix("torch.")  # type: ignore[attr-defined]
     if found != wanted.element:
         name = _DTYPE.fullmatch(found)
-        _refuse(wanted, f"elements of {wanted.dtype}, not {''.join(name.groups()) if name else found}")
+        _refuse(
+            wanted,
+            f"elements of {wanted.dtype}, not {''.join(name.groups()) if name else found}",
+        )
     memory = _tensor_memory(given, wanted) if is_tensor else _array_memory(given, wanted)
     if len(memory.size) != wanted.rank:
         _refuse(wanted, f"{wanted.rank} dimensions, not {len(memory.size)}")
@@ -361,7 +362,9 @@ class NumpyArrays:
         import numpy
 
         assert isinstance(held, ctypes.Array)
-        return _place(numpy.dtype(element), ctypes.addressof(held) + begin, size, stride, held)
+        return _place(
+            numpy.dtype(element), ctypes.addressof(held) + begin, size, stride, held
+        )
 
     def view(self, given: object, begin: int, size: list[int], stride: list[int]) -> object:
         """Return a view of an array, or of a tensor through numpy."""
@@ -372,7 +375,11 @@ class NumpyArrays:
 
 
 def _place(
-    dtype: "numpy.dtype[numpy.generic]", address: int, size: list[int], stride: list[int], owner: object
+    dtype: "numpy.dtype[numpy.generic]",
+    address: int,
+    size: list[int],
+    stride: list[int],
+    owner: object,
 ) -> object:
     import numpy
 

@@ -524,8 +524,8 @@ static int wir_build(wir_run *r, int number, const char *entry, const char *sour
   cl_device_fp_config floats = 0;
   clGetDeviceInfo(s->device, CL_DEVICE_SINGLE_FP_CONFIG, sizeof floats, &floats, NULL);
   const char *options = floats & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT
-                            ? "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt"
-                            : "-cl-std=CL1.2";
+                            ? "-w -cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt"
+                            : "-w -cl-std=CL1.2";
   s->programs[number] = clCreateProgramWithSource(s->context, 1, &source, NULL, &code);
   if (!wir_cl(r, code, "clCreateProgramWithSource")) return 0;
   code = clBuildProgram(s->programs[number], 1, &s->device, options, NULL, NULL);

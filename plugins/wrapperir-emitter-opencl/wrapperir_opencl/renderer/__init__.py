@@ -1,1 +1,5 @@
-from wrapperir_opencl.renderer.renderer import OpenclRenderer as OpenclRenderer
+"""The renderer of OpenCL C kernels."""
+
+from wrapperir_opencl.renderer.renderer import OpenclRenderer
+
+__all__ = ["OpenclRenderer"]
