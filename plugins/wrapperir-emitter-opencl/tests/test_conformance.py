@@ -4,7 +4,7 @@ import pytest
 from device_programs import moved
 
 from wrapperir import ir as wir
-from wrapperir.diagnostics import DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import Value, check_support
 from wrapperir.emit.support import fit_program
 from wrapperir.interp import Interpreter
@@ -16,8 +16,16 @@ EMITTER = OpenclEmitter()
 
 
 def is_supported(case: Case) -> bool:
-    """Say whether the emitter declares to support a case on its device."""
-    return not check_support(placed(case), EMITTER.name, EMITTER.support)
+    """Say whether the emitter does not refuse a case on its device."""
+    program = placed(case)
+    if check_support(program, EMITTER.name, EMITTER.support):
+        return False
+    try:
+        EMITTER.emit(program)
+    except DiagnosticError as error:
+        assert {d.code for d in error.diagnostics} == {Code.UNSUPPORTED_FEATURE}
+        return False
+    return True
 
 
 def placed(case: Case) -> wir.Program:

@@ -8,6 +8,7 @@ from wrapperir.diagnostics import LinePath
 from wrapperir.emit import Fragment, fragment
 from wrapperir.emit.blocks import BlockEmitter, own_results
 from wrapperir_opencl.context import OpenclContext
+from wrapperir_opencl.expressions import format_int
 
 
 class OpenclBlocks(BlockEmitter):
@@ -150,9 +151,14 @@ class OpenclBlocks(BlockEmitter):
             if isinstance(type, wir.TensorType):
                 assert isinstance(operand, wir.BufferRef)  # verified
                 source = context.values[operand.name]
-                span, offset = context.format_span(type), context.format_offset(type)
-                parts = (name, source, offset, span)
-                context.emit_step("wir_copy(r, &{}, {}, {}, {})", *parts)
+                offset, span = context.format_offset(type), context.format_span(type)
+                place = context.format_place(type)
+                step = "wir_allocate(r, &{}, {}, {}, {})"
+                context.emit_step(step, name, place, offset, span)
+                item = format_int(type.dtype.itemsize)
+                stride = context.expressions.format_array(type.stride)
+                parts = (name, source, item, context.format_layout(type), stride)
+                context.emit_step("wir_copy(r, &{}, &{}, {}, {}, {})", *parts)
             elif isinstance(type, wir.ScalarType):
                 value = context.operand(operand, type)
                 context.writer.emit_line("{} = {};", name, value)

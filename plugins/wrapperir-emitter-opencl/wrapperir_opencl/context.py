@@ -61,6 +61,10 @@ class OpenclContext(Emission):
             self.report(f"%{name} is neither a tensor nor a number", name)
         return variable
 
+    def format_place(self, type: wir.TensorType | wir.PoolType) -> Fragment:
+        """Return whether memory is the host's: an argument of C functions."""
+        return fragment("0" if type.device.kind == DEVICE else "1")
+
     def format_offset(self, type: wir.TensorType) -> Fragment:
         """Return the bytes from the begin of a tensor's storage to its first element."""
         offset = wir.mul(type.offset, type.dtype.itemsize)
@@ -85,13 +89,13 @@ class OpenclContext(Emission):
         for message, subject in unsupported_memory(type):
             self.report(message, subject)
         if type.pinned:
-            self.report("memory of an OpenCL device is not pinned")
+            self.report("no memory is pinned")
         if (type.alignment or 0) > ALIGNMENT:
             self.report(f"buffers are aligned to {ALIGNMENT} bytes, not {type.alignment}")
         if isinstance(type, wir.TensorType) and len(type.size) > 64:
             self.report("a tensor has more than 64 dimensions")
         if type.device.index not in (None, 0):
-            self.report("there is one OpenCL device, with index 0", str(type.device))
+            self.report("there is one device, with index 0", str(type.device))
 
     def operand(self, argument: wir.Argument, type: wir.ValueType) -> Fragment:
         """Return a number for a parameter, a result or an output of a scalar type."""

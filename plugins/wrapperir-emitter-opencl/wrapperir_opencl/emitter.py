@@ -12,7 +12,6 @@ from wrapperir.emit import Artifact, Emitter, Loaded, Support, write_artifact
 from wrapperir.ir import (
     LINES,
     AssertAlignmentLine,
-    ExternKernelLine,
     GraphRegionLine,
     Language,
     MultiOutputLine,
@@ -27,22 +26,23 @@ if TYPE_CHECKING:
     import torch
 
 _LOADER = Path(__file__).with_name("load.py")
-_LACKING = {ExternKernelLine, MultiOutputLine, AssertAlignmentLine, GraphRegionLine}
+_LACKING = {MultiOutputLine, AssertAlignmentLine, GraphRegionLine}
 
 
 class OpenclEmitter(Emitter):
     """Emits ``program.c``, with kernels in OpenCL C, and a loader for it.
 
-    Tensors of the program are on the device ``opencl``; the program copies its inputs from
-    the host's memory, and its outputs to it.
+    Kernels run on the device ``opencl``.  Tensors are there or on ``cpu``, and
+    ``aten.copy_.default`` copies between both.  Inputs and outputs that a program has on
+    the device are copied from the host's memory and to it.
     """
 
     name = "opencl"
     support = Support(
         lines=frozenset(set(LINES) - _LACKING),
         languages=frozenset({Language.OPAQUE}),
-        devices=frozenset({DEVICE}),
-        streams=frozenset({DEVICE}),
+        devices=frozenset({"cpu", DEVICE}),
+        streams=frozenset({"cpu", DEVICE}),
     )
 
     def emit(self, program: Program) -> Artifact:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from wrapperir import ir as wir
 from wrapperir.emit import Fragment, fragment
 from wrapperir.emit.number_kinds import kind_of
-from wrapperir_opencl.context import OpenclContext
+from wrapperir_opencl.context import DEVICE, OpenclContext
 from wrapperir_opencl.element_types import converted, item_type
 from wrapperir_opencl.expressions import C_KINDS, format_int, format_string
 
@@ -123,13 +123,15 @@ class Entry:
         self, item: wir.Input | wir.ConstantInput, type: wir.TensorType
     ) -> None:
         context = self._context
-        is_donated = isinstance(item, wir.Input) and item.donated
+        is_copy = type.device.kind == DEVICE
+        is_donated = is_copy and isinstance(item, wir.Input) and item.donated
         source = format_int(-1 if is_donated else self._given[item.name])
         name = context.declare(item.name, type)
         given, offset = self._value(item.name), context.format_offset(type)
-        parts = (name, given, source, offset, context.format_span(type))
-        context.emit_step("wir_upload(r, &{}, &{}, {}, {}, {})", *parts)
-        if item.mutated:
+        place, span = context.format_place(type), context.format_span(type)
+        parts = (name, place, given, source, offset, span)
+        context.emit_step("wir_upload(r, &{}, {}, &{}, {}, {}, {})", *parts)
+        if item.mutated and type.device.kind == DEVICE:
             kept = context.names.claim(f"{item.name}_given")
             context.writer.emit_line("wir_tensor {} = {{0}};", kept)
             context.emit_step("wir_copy_name(r, &{}, {})", kept, name)

@@ -6,7 +6,7 @@ from typing import LiteralString
 from wrapperir import ir as wir
 from wrapperir.emit import Fragment, fragment, joined
 from wrapperir.emit.number_kinds import as_parameter, kind_of
-from wrapperir_opencl.context import OpenclContext
+from wrapperir_opencl.context import DEVICE, OpenclContext
 from wrapperir_opencl.expressions import format_int
 
 LANGUAGE: tuple[str, wir.Constant] = ("opencl.language", "C 1.2")
@@ -53,6 +53,8 @@ def check_kernel(context: OpenclContext, kernel: wir.KernelDefinitionLine) -> No
 
 def emit_launch(context: OpenclContext, line: wir.KernelCallLine) -> None:
     """Append the steps that set a kernel's arguments and launch it on its stream."""
+    if line.device.kind != DEVICE:
+        context.report(f"kernels run on {DEVICE} only", str(line.device))
     (candidate,) = context.facts.runnable(line).kernels.values()
     kernel = candidate.kernel
     number = Fragment(str(context.kernels[kernel.name]))
@@ -100,3 +102,32 @@ def _format_number(
     else:
         return fragment("0, NULL")  # refused at the definition
     return fragment("sizeof({}), &({}){{{}}}", spelled, spelled, value)
+
+
+COPY = "aten.copy_.default"
+"""The one operator: it copies between tensors of one size and element type."""
+
+
+def emit_copy(context: OpenclContext, line: wir.ExternKernelLine) -> None:
+    """Append a copy, within the device or between it and the host."""
+    arguments = [
+        context.facts.types.get(x.name)
+        for x in line.arguments
+        if isinstance(x, wir.BufferRef)
+    ]
+    match line.operator, line.result, line.keywords, arguments:
+        case "aten.copy_.default", None, (), [
+            wir.TensorType() as to,
+            wir.TensorType() as source,
+        ]:
+            pass
+        case _:
+            context.report(f"{COPY} is the only operator", line.operator)
+            return
+    if to.dtype is not source.dtype or to.size != source.size or len(line.arguments) > 2:
+        context.report("copies are of one size and element type", line.operator)
+    names = [context.values[x.name] for x in line.arguments if isinstance(x, wir.BufferRef)]
+    item, rank = format_int(to.dtype.itemsize), Fragment(str(len(to.size)))
+    arrays = map(context.expressions.format_array, (to.size, to.stride, source.stride))
+    parts = (*names, item, rank, joined(", ", arrays))
+    context.emit_step("wir_copy(r, &{}, &{}, {}, {}, {})", *parts)

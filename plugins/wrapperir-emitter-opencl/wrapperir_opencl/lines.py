@@ -16,7 +16,7 @@ from wrapperir_opencl.blocks import OpenclBlocks
 from wrapperir_opencl.context import OpenclContext
 from wrapperir_opencl.element_types import EXPONENTS, converted, item_type
 from wrapperir_opencl.expressions import C_KINDS, format_float, format_int, format_string
-from wrapperir_opencl.launches import emit_launch
+from wrapperir_opencl.launches import emit_copy, emit_launch
 
 
 class OpenclLines(LineVisitor[None]):
@@ -48,8 +48,9 @@ class OpenclLines(LineVisitor[None]):
             self._keep_workspace(line)
             return
         name = context.declare(line.result, type)
-        parts = (name, context.format_offset(type), context.format_span(type))
-        context.emit_step("wir_allocate(r, &{}, {}, {})", *parts)
+        parts = context.format_offset(type), context.format_span(type)
+        place = context.format_place(type)
+        context.emit_step("wir_allocate(r, &{}, {}, {}, {})", name, place, *parts)
         self._zero(line)
 
     def _keep_workspace(self, line: wir.AllocateLine) -> None:
@@ -58,8 +59,9 @@ class OpenclLines(LineVisitor[None]):
             context.report("a workspace of the program has a symbolic size", line.result)
         name = context.declare(line.result, type)
         kept = fragment("r->state->kept[{}]", Fragment(str(context.kept[line.result])))
-        offset, span = context.format_offset(type), context.format_span(type)
-        context.emit_step("wir_keep(r, &{}, &{}, {}, {})", kept, name, offset, span)
+        parts = context.format_offset(type), context.format_span(type)
+        place = context.format_place(type)
+        context.emit_step("wir_keep(r, &{}, &{}, {}, {}, {})", kept, name, place, *parts)
 
     def _zero(self, line: wir.AllocateLine | wir.PlaceLine) -> None:
         if line.workspace is wir.ZeroMode.ZERO_ON_CALL:
@@ -73,7 +75,8 @@ class OpenclLines(LineVisitor[None]):
         self._context.check_memory(line.type)
         name = self._context.declare(line.result, line.type)
         size = self._context.expressions.format_index(line.type.size)
-        self._context.emit_step("wir_allocate(r, &{}, 0, {})", name, size)
+        place = self._context.format_place(line.type)
+        self._context.emit_step("wir_allocate(r, &{}, {}, 0, {})", name, place, size)
 
     def visit_place(self, line: wir.PlaceLine) -> None:
         """Name bytes of a pool."""
@@ -118,8 +121,8 @@ class OpenclLines(LineVisitor[None]):
         emit_launch(self._context, line)
 
     def visit_extern_kernel(self, line: wir.ExternKernelLine) -> None:
-        """Refuse: there are no operators."""
-        self._context.report("there are no operators", line.operator)
+        """Copy a tensor; there are no other operators."""
+        emit_copy(self._context, line)
 
     def visit_multi_output(self, line: wir.MultiOutputLine) -> None:
         """Refuse: there are no operators."""

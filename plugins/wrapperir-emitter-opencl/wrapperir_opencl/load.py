@@ -60,7 +60,9 @@ class Arrays(Protocol):
         """Return a tensor in held memory; ``begin`` is its first byte."""
         ...
 
-    def view(self, given: object, begin: int, size: list[int], stride: list[int]) -> object:
+    def view(
+        self, given: object, element: str, begin: int, size: list[int], stride: list[int]
+    ) -> object:
         """Return a view of an input; ``begin`` counts bytes from its first element."""
         ...
 
@@ -194,7 +196,8 @@ class Program:
         if output.kind == "tensor":
             size, stride = made.size[: output.rank], made.stride[: output.rank]
             if made.source >= 0:
-                return self._arrays.view(given[made.source], made.offset, size, stride)
+                place = given[made.source], output.element, made.offset
+                return self._arrays.view(*place, size, stride)
             if made.memory not in held:
                 held[made.memory] = self._arrays.hold(self._own(made))
             place = held[made.memory], output.element, made.offset
@@ -366,12 +369,14 @@ class NumpyArrays:
             numpy.dtype(element), ctypes.addressof(held) + begin, size, stride, held
         )
 
-    def view(self, given: object, begin: int, size: list[int], stride: list[int]) -> object:
+    def view(
+        self, given: object, element: str, begin: int, size: list[int], stride: list[int]
+    ) -> object:
         """Return a view of an array, or of a tensor through numpy."""
         import numpy
 
         array = numpy.asarray(given)
-        return _place(array.dtype, array.ctypes.data + begin, size, stride, given)
+        return _place(numpy.dtype(element), array.ctypes.data + begin, size, stride, given)
 
 
 def _place(

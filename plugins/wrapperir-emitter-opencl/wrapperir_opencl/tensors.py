@@ -21,10 +21,13 @@ class TorchArrays:
         assert isinstance(dtype, torch.dtype)
         return torch.empty(0, dtype=dtype).set_(held, begin // dtype.itemsize, size, stride)
 
-    def view(self, given: object, begin: int, size: list[int], stride: list[int]) -> object:
+    def view(
+        self, given: object, element: str, begin: int, size: list[int], stride: list[int]
+    ) -> object:
         """Return a view of an input, or the input itself."""
         assert isinstance(given, torch.Tensor)
-        if begin == 0 and list(given.shape) == size and list(given.stride()) == stride:
+        facts = str(given.dtype), list(given.shape), list(given.stride())
+        if begin == 0 and facts == (f"torch.{element}", size, stride):
             return given
-        offset = given.storage_offset() + begin // given.element_size()
-        return given.detach().as_strided(size, stride, offset)
+        first = given.storage_offset() * given.element_size() + begin
+        return self.make(given.untyped_storage(), element, first, size, stride)

@@ -36,12 +36,14 @@ static const char *const ENTRIES[], *const SOURCES[];
 static int wir_program(struct wir_run *, const wir_value *, wir_value *);
 
 
-/* Memory of the device.  `input` is the number of the input that it is a copy of, or -1;
-   `lead` are the bytes before its first element.  `host` is a copy for outputs. */
+/* Memory of the device, `mem`, or of the host, `cpu`, which the program has `own` or
+   borrows.  `input` is the number of the input that it is or is a copy of, or -1; `lead`
+   are the bytes before its first element.  `host` is what outputs are given. */
 typedef struct wir_memory {
   cl_mem mem;
+  char *cpu, *host;
+  int own;
   int64_t bytes, names, input, lead;
-  char *host;
   struct wir_memory *previous, *next;
 } wir_memory;
 
@@ -234,48 +236,63 @@ static int64_t wir_span(
 /* Memory. */
 static void wir_destroy(wir_memory *m) {
   if (m->mem) clReleaseMemObject(m->mem), wir_count(-m->bytes);
+  if (m->own && m->cpu != m->host) free(m->cpu);
   free(m->host);
   free(m);
 }
 
-static wir_memory *wir_create(wir_run *r, int64_t bytes) {
+static wir_memory *wir_create(wir_run *r, int on_host, int64_t bytes) {
   if (r->failed) return NULL;
   wir_memory *m = calloc(1, sizeof *m);
   if (!m) return wir_fail(r, "the host has no memory left"), NULL;
+  m->bytes = bytes, m->input = -1, m->names = 1;
+  if (on_host) {
+    void *cpu = NULL;
+    if (posix_memalign(&cpu, 128, bytes > 0 ? bytes : 1))
+      return wir_fail(r, "the host has no memory left"), free(m), NULL;
+    m->cpu = cpu, m->own = 1;
+    return m;
+  }
   cl_int code;
   m->mem = clCreateBuffer(r->state->context, CL_MEM_READ_WRITE, bytes > 0 ? bytes : 1,
                           NULL, &code);
   if (code != CL_SUCCESS) m->mem = NULL;
-  m->bytes = bytes, m->input = -1, m->names = 1;
   if (m->mem) wir_count(bytes);
   if (!wir_cl(r, code, "clCreateBuffer")) return wir_destroy(m), NULL;
   return m;
 }
 
-/* Allocate memory for a tensor whose storage is `offset` + `span` bytes. */
-static int wir_allocate(wir_run *r, wir_tensor *t, int64_t offset, int64_t span) {
-  wir_memory *m = wir_create(r, wir_add(r, offset, span));
+static int wir_hold(wir_run *r, wir_memory *m) {
   if (!m) return 0;
   m->next = r->memories;
   if (m->next) m->next->previous = m;
   r->memories = m;
-  *t = (wir_tensor){m, 0, offset};
   return !r->failed;
+}
+
+/* Allocate memory for a tensor whose storage is `offset` + `span` bytes. */
+static int wir_allocate(
+    wir_run *r, wir_tensor *t, int on_host, int64_t offset, int64_t span) {
+  wir_memory *m = wir_create(r, on_host, wir_add(r, offset, span));
+  if (!wir_hold(r, m)) return 0;
+  *t = (wir_tensor){m, 0, offset};
+  return 1;
 }
 
 static int wir_zero(wir_run *r, wir_tensor t, int64_t span) {
   const cl_uchar zero = 0;
   if (r->failed || span == 0) return !r->failed;
+  if (t.memory->cpu) return memset(t.memory->cpu + t.first, 0, span) != NULL;
   return wir_cl(r, clEnqueueFillBuffer(r->state->queues[0], t.memory->mem, &zero, 1,
                                        t.first, span, 0, NULL, NULL),
                 "clEnqueueFillBuffer");
 }
 
 /* Allocate and zero a workspace of the program in its first call. */
-static int wir_keep(
-    wir_run *r, wir_memory **kept, wir_tensor *t, int64_t offset, int64_t span) {
+static int wir_keep(wir_run *r, wir_memory **kept, wir_tensor *t, int on_host,
+                    int64_t offset, int64_t span) {
   if (!*kept) {
-    wir_memory *m = wir_create(r, wir_add(r, offset, span));
+    wir_memory *m = wir_create(r, on_host, wir_add(r, offset, span));
     if (!m) return 0;
     if (!wir_zero(r, (wir_tensor){m, 0, 0}, m->bytes)) return wir_destroy(m), 0;
     *kept = m;
@@ -305,17 +322,6 @@ static int wir_copy_name(wir_run *r, wir_tensor *t, wir_tensor source) {
   return 1;
 }
 
-/* Allocate a tensor with the elements of another of the same strides. */
-static int wir_copy(
-    wir_run *r, wir_tensor *t, wir_tensor source, int64_t offset, int64_t span) {
-  if (!wir_allocate(r, t, offset, span)) return 0;
-  if (!span) return 1;
-  return wir_cl(r, clEnqueueCopyBuffer(r->state->queues[0], source.memory->mem,
-                                       t->memory->mem, source.first, t->first, span, 0,
-                                       NULL, NULL),
-                "clEnqueueCopyBuffer");
-}
-
 static void wir_drop(wir_run *r, wir_tensor *t) {
   wir_memory *m = t->memory;
   t->memory = NULL;
@@ -327,31 +333,38 @@ static void wir_drop(wir_run *r, wir_tensor *t) {
   wir_destroy(m);
 }
 
-/* Copies at the borders.  All block the host. */
-static int wir_upload(wir_run *r, wir_tensor *t, const wir_value *v, int64_t input,
-                      int64_t offset, int64_t span) {
-  if (!span) offset = 0;
-  if (!wir_allocate(r, t, offset, span)) return 0;
-  t->memory->input = input, t->memory->lead = offset;
-  if (!span) return 1;
-  return wir_cl(r, clEnqueueWriteBuffer(r->state->queues[0], t->memory->mem, CL_TRUE, 0,
-                                        offset + span, v->data - offset, 0, NULL, NULL),
+/* Copies between the host and the device.  All block the host. */
+static int wir_write(
+    wir_run *r, const wir_tensor *t, int64_t at, int64_t bytes, const void *from) {
+  if (r->failed || bytes == 0) return !r->failed;
+  if (t->memory->cpu) return memmove(t->memory->cpu + at, from, bytes) != NULL;
+  return wir_cl(r, clEnqueueWriteBuffer(r->state->queues[0], t->memory->mem, CL_TRUE, at,
+                                        bytes, from, 0, NULL, NULL),
                 "clEnqueueWriteBuffer");
 }
-
-static int wir_read(wir_run *r, const wir_tensor *t, int64_t from, int64_t bytes,
-                    void *to) {
+static int wir_read(wir_run *r, const wir_tensor *t, int64_t at, int64_t bytes, void *to) {
   if (r->failed || bytes == 0) return !r->failed;
-  return wir_cl(r, clEnqueueReadBuffer(r->state->queues[0], t->memory->mem, CL_TRUE, from,
+  if (t->memory->cpu) return memmove(to, t->memory->cpu + at, bytes) != NULL;
+  return wir_cl(r, clEnqueueReadBuffer(r->state->queues[0], t->memory->mem, CL_TRUE, at,
                                        bytes, to, 0, NULL, NULL),
                 "clEnqueueReadBuffer");
 }
 
-static int wir_disjoint(wir_run *r, const char *message, const wir_value *a, int64_t na,
-                        const wir_value *b, int64_t nb) {
-  uintptr_t i = (uintptr_t)a->data, j = (uintptr_t)b->data;
-  if (r->failed || !na || !nb || i + na <= j || j + nb <= i) return !r->failed;
-  return wir_fail(r, message);
+/* Copy an input to the device, or borrow its memory. */
+static int wir_upload(wir_run *r, wir_tensor *t, int on_host, const wir_value *v,
+                      int64_t input, int64_t offset, int64_t span) {
+  if (!span) offset = 0;
+  if (!on_host) {
+    if (!wir_allocate(r, t, 0, offset, span)) return 0;
+  } else {
+    wir_memory *m = r->failed ? NULL : calloc(1, sizeof *m);
+    if (!m) return wir_fail(r, "the host has no memory left");
+    m->cpu = v->data - offset, m->bytes = offset + span, m->names = 1;
+    if (!wir_hold(r, m)) return 0;
+    *t = (wir_tensor){m, 0, offset};
+  }
+  t->memory->input = input, t->memory->lead = offset;
+  return on_host || !span || wir_write(r, t, 0, offset + span, v->data - offset);
 }
 
 /* Wait for all streams. */
@@ -359,6 +372,43 @@ static int wir_finish(wir_run *r) {
   for (int i = 0; i < WIR_QUEUES; i++)
     wir_cl(r, clFinish(r->state->queues[i]), "clFinish");
   return !r->failed;
+}
+
+/* Copy elements, after all work before and before all work after. */
+static int wir_copy(wir_run *r, const wir_tensor *to, const wir_tensor *from, int64_t item,
+                    int rank, const int64_t *size, const int64_t *to_stride,
+                    const int64_t *from_stride) {
+  int64_t span = wir_span(r, item, rank, size, to_stride), count = item, at[64] = {0};
+  int64_t from_span = wir_span(r, item, rank, size, from_stride);
+  for (int i = 0; i < rank; i++) count = wir_mul(r, count, size[i]);
+  if (!wir_finish(r)) return 0;
+  if (!count) return 1;
+  int is_dense = span == count && wir_same_strides(rank, size, to_stride, from_stride);
+  if (is_dense && from->memory->cpu)
+    return wir_write(r, to, to->first, span, from->memory->cpu + from->first);
+  if (is_dense && to->memory->cpu)
+    return wir_read(r, from, from->first, span, to->memory->cpu + to->first);
+  char *a = malloc(span), *b = malloc(from_span);
+  if (!a || !b) wir_fail(r, "the host has no memory left");
+  if (wir_read(r, to, to->first, span, a) && wir_read(r, from, from->first, from_span, b)) {
+    for (int d = 0; d >= 0;) {
+      int64_t i = 0, j = 0;
+      for (int k = 0; k < rank; k++) i += at[k] * to_stride[k], j += at[k] * from_stride[k];
+      memcpy(a + i * item, b + j * item, item);
+      for (d = rank - 1; d >= 0 && ++at[d] == size[d]; d--) at[d] = 0;
+    }
+    wir_write(r, to, to->first, span, a);
+  }
+  free(a);
+  free(b);
+  return !r->failed;
+}
+
+static int wir_disjoint(wir_run *r, const char *message, const wir_value *a, int64_t na,
+                        const wir_value *b, int64_t nb) {
+  uintptr_t i = (uintptr_t)a->data, j = (uintptr_t)b->data;
+  if (r->failed || !na || !nb || i + na <= j || j + nb <= i) return !r->failed;
+  return wir_fail(r, message);
 }
 
 /* Read one element on the host. */
@@ -398,6 +448,7 @@ static int wir_output(wir_run *r, wir_value *v, const wir_tensor *t, int rank,
   wir_memory *m = t->memory;
   for (int i = 0; i < rank; i++) v->size[i] = size[i], v->stride[i] = stride[i];
   v->offset = t->first - m->lead, v->source = m->input, v->bytes = m->bytes;
+  if (m->input < 0 && !m->host && m->cpu) m->host = m->cpu;
   if (m->input < 0 && !m->host) {
     m->host = malloc(m->bytes > 0 ? m->bytes : 1);
     if (!m->host) return wir_fail(r, "the host has no memory left");
@@ -485,7 +536,10 @@ static int wir_end(wir_run *r) {
   while (r->memories) {
     wir_memory *m = r->memories;
     r->memories = m->next;
-    if (!r->failed) m->host = NULL; /* an output has it */
+    if (!r->failed && m->host) { /* outputs have it */
+      if (m->cpu == m->host) m->cpu = NULL;
+      m->host = NULL;
+    }
     wir_destroy(m);
   }
   pthread_mutex_unlock(&r->state->lock);
