@@ -218,7 +218,7 @@ class Program:
 
 def _load_library(folder: Path) -> ctypes.CDLL:
     if (folder / LIBRARY).is_file():
-        library = ctypes.CDLL(str(folder / LIBRARY))
+        library = ctypes.CDLL(str((folder / LIBRARY).resolve()))
     else:
         with tempfile.TemporaryDirectory() as scratch:
             target = Path(scratch) / LIBRARY
