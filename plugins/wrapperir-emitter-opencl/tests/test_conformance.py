@@ -1,8 +1,8 @@
 """The cases of the conformance kit, with kernels in OpenCL C on the OpenCL device."""
 
 import pytest
-from device_programs import moved
 
+from device_programs import moved
 from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import Value, check_support
@@ -23,8 +23,7 @@ def is_supported(case: Case) -> bool:
     try:
         EMITTER.emit(program)
     except DiagnosticError as error:
-        assert {d.code for d in error.diagnostics} == {Code.UNSUPPORTED_FEATURE}
-        return False
+        return {d.code for d in error.diagnostics} != {Code.UNSUPPORTED_FEATURE}
     return True
 
 

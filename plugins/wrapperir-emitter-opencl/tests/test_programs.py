@@ -78,7 +78,7 @@ def test_symbols_and_numbers_are_those_of_the_inputs() -> None:
 
 WRONG = [
     ([torch.ones(3)], "WIR800: 2 inputs needed, 1 given"),
-    ([3, 0.5], "WIR801: %x needs a tensor, not a int"),
+    ([3, 0.5], "WIR801: %x needs a tensor, not an int"),
     ([torch.ones(3), "a"], "WIR801: %by needs a number, not a str"),
     ([torch.ones(3), torch.tensor(2.0)], "WIR801: %by needs a number, not a Tensor"),
     ([torch.ones(3).double(), 0.5], "WIR801: %x needs elements of f32, not f64"),

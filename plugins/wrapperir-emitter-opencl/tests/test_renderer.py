@@ -1,8 +1,7 @@
 """Kernels of the renderer compute what nests say, on the OpenCL device."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-import pytest
 import torch
 from attrs import evolve
 from hypothesis import HealthCheck, given, note, settings

@@ -31,16 +31,16 @@ class Entry:
     def emit_inputs(self, emit_range: Callable[[wir.SymbolDefinitionLine], None]) -> None:
         """Append numbers, symbols, checks of tensors, and their copies to the device."""
         context = self._context
-        for index, item in enumerate(self._program.inputs):
+        for index, number in enumerate(self._program.inputs):
             context.at(("inputs",), index)
-            if isinstance(item.type, wir.ScalarType):
-                name = context.declare(item.name, item.type)
-                is_real = kind_of(item.type.dtype) is wir.SymbolKind.FLOAT
+            if isinstance(number.type, wir.ScalarType):
+                name = context.declare(number.name, number.type)
+                is_real = kind_of(number.type.dtype) is wir.SymbolKind.FLOAT
                 member = fragment("real") if is_real else fragment("whole")
-                given = self._value(item.name)
+                given = self._value(number.name)
                 context.writer.emit_line("{} = {}.{};", name, given, member)
-            elif isinstance(item.type, wir.TensorType):
-                context.check_memory(item.type)
+            elif isinstance(number.type, wir.TensorType):
+                context.check_memory(number.type)
         for index, line in enumerate(self._program.symbols):
             context.at(("symbols",), index)
             kind = fragment(C_KINDS[line.kind])

@@ -45,11 +45,11 @@ _COMPARISONS: Mapping[ExprOp, LiteralString] = {
 }
 _LOGIC: Mapping[ExprOp, LiteralString] = {ExprOp.AND: " && ", ExprOp.OR: " || "}
 _KEYWORDS = """
-    auto break case char const continue default do double else enum extern float for goto if
-    inline int long register restrict return short signed sizeof static struct switch typedef
-    union unsigned void volatile while asm typeof linux unix main errno alignas alignof bool
-    constexpr false nullptr static_assert thread_local true typeof_unqual
-    r inputs outputs done ENTRIES SOURCES run open close release live"""
+    auto break case char const continue default do double else enum extern float for goto
+    if inline int long register restrict return short signed sizeof static struct switch
+    typedef union unsigned void volatile while asm typeof linux unix main errno alignas
+    alignof bool constexpr false nullptr static_assert thread_local true typeof_unqual
+    r inputs outputs done ENTRIES SOURCES"""
 _PRINTABLE = frozenset(map(chr, range(0x20, 0x7F))) - frozenset('"\\?')
 
 
@@ -93,8 +93,8 @@ def format_string(text: str) -> Fragment:
 class CExpressions:
     """Formats expressions over symbols that are C variables.
 
-    The text uses ``r``, the run, to which it reports numbers that have no value.  ``report``
-    is called with what C cannot express; the text is then not used.
+    The text uses ``r``, the run, to which it reports numbers that have no value.
+    ``report`` is called with what C cannot express; the text is then not used.
     """
 
     def __init__(

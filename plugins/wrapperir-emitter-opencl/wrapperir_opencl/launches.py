@@ -31,6 +31,7 @@ _REAL: Mapping[wir.DType, LiteralString] = {
     wir.DType.F64: "cl_double",
     wir.DType.F32: "cl_float",
 }
+_NUMBERS = frozenset({*_WHOLE, *_REAL})
 
 
 def check_kernel(context: OpenclContext, kernel: wir.KernelDefinitionLine) -> None:
@@ -45,10 +46,9 @@ def check_kernel(context: OpenclContext, kernel: wir.KernelDefinitionLine) -> No
     for parameter in kernel.parameters:
         if isinstance(parameter, wir.ConstexprParameter):
             context.report(f"parameter {parameter.name} is a constexpr", kernel.name)
-        elif isinstance(parameter, wir.ScalarParameter):
-            if parameter.dtype not in _WHOLE and parameter.dtype not in _REAL:
-                dtype = parameter.dtype.value
-                context.report(f"parameter {parameter.name} is a {dtype}", kernel.name)
+        elif isinstance(parameter, wir.ScalarParameter) and parameter.dtype not in _NUMBERS:
+            dtype = parameter.dtype.value
+            context.report(f"parameter {parameter.name} is a {dtype}", kernel.name)
 
 
 def emit_launch(context: OpenclContext, line: wir.KernelCallLine) -> None:

@@ -1,13 +1,13 @@
 """Loads a program in C over the OpenCL API, compiled with the system's C compiler.
 
-This file is beside ``program.c`` in every artifact, and imports only the standard library,
+This file is beside ``program.c`` in every artifact.  It imports the standard library only,
 and numpy for arrays::
 
     program = Program(Path("folder"))
     (y,) = program([x])
 
-Inputs are numbers, and numpy arrays or tensors in the host's memory.  Outputs are numpy
-arrays, unless ``arrays`` makes others.
+Inputs are numbers, and numpy arrays or tensors of PyTorch in the host's memory.  Outputs
+are numpy arrays, unless other ``arrays`` are given.
 """
 
 import ctypes
@@ -17,15 +17,13 @@ import re
 import shutil
 import subprocess
 import tempfile
-import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NoReturn, Protocol
 
 SOURCE, LIBRARY, SIGNATURE = "program.c", "program.so", "signature.json"
 OPTIONS = ("-std=gnu11", "-O1", "-fPIC", "-shared")
-_MESSAGE = 1024
 _DTYPE = re.compile(r"(b?f|i|u|c)(?:loat|nt|int|omplex)(\d+)(\w*)")
 
 
@@ -34,37 +32,51 @@ class InputError(RuntimeError):
 
 
 class LoadError(RuntimeError):
-    """A program does not compile, or there is no OpenCL device."""
-
-
-class Memory(NamedTuple):
-    """A tensor in the host's memory; ``owner`` keeps it alive, ``offset`` is in elements."""
-
-    address: int
-    size: Sequence[int]
-    stride: Sequence[int]
-    offset: int
-    owner: object
+    """A program does not compile, a constant is missing, or there is no OpenCL device."""
 
 
 class Arrays(Protocol):
     """Makes the outputs of a program."""
 
-    def hold(self, block: "ctypes.Array[ctypes.c_char]") -> object:
-        """Return the memory of an output, which is released with ``block``."""
+    def hold(self, owner: object) -> object:
+        """Return what keeps memory alive: an input, or a ``ctypes`` array of an output."""
         ...
 
     def make(
-        self, held: object, element: str, begin: int, size: list[int], stride: list[int]
+        self, held: object, address: int, element: str, size: list[int], stride: list[int]
     ) -> object:
-        """Return a tensor in held memory; ``begin`` is its first byte."""
+        """Return a tensor at an address in held memory; strides count elements."""
         ...
 
-    def view(
-        self, given: object, element: str, begin: int, size: list[int], stride: list[int]
+
+class NumpyArrays:
+    """Makes outputs that are numpy arrays."""
+
+    def hold(self, owner: object) -> object:
+        """Return the owner."""
+        return owner
+
+    def make(
+        self, held: object, address: int, element: str, size: list[int], stride: list[int]
     ) -> object:
-        """Return a view of an input; ``begin`` counts bytes from its first element."""
-        ...
+        """Return an array.
+
+        Raises:
+            TypeError: numpy has no such elements.
+        """
+        import numpy
+
+        dtype: Any = numpy.dtype(element)
+        steps = tuple(step * int(dtype.itemsize) for step in stride)
+        place = {"typestr": dtype.str, "shape": tuple(size), "strides": steps}
+        return numpy.asarray(
+            _Place({**place, "data": (address, False), "version": 3}, held)
+        )
+
+
+class _Place:
+    def __init__(self, interface: Mapping[str, object], held: object) -> None:
+        self.__array_interface__, self._held = interface, held
 
 
 class _Value(ctypes.Structure):
@@ -86,12 +98,15 @@ class _Value(ctypes.Structure):
 class _Described:
     """What the signature says of a value."""
 
-    def __init__(self, entry: Mapping[str, object]) -> None:
+    def __init__(self, entry: Mapping[str, Any]) -> None:
+        self.kind = str(entry["kind"])
         self.name, self.key = str(entry.get("name")), str(entry.get("key"))
-        self.kind, self.mutated = str(entry["kind"]), entry.get("mutated") is True
         self.dtype, self.element = str(entry.get("dtype")), str(entry.get("element"))
-        rank = entry.get("rank", 0)
-        self.rank = rank if isinstance(rank, int) else 0
+        self.mutated, self.rank = bool(entry.get("mutated")), int(entry.get("rank", 0))
+
+    def refuse(self, problem: str) -> NoReturn:
+        """Raise the error that an input needs something else."""
+        raise InputError(f"WIR801: {self.name} needs {problem}")
 
 
 def compile_library(folder: Path, target: Path) -> None:
@@ -113,7 +128,7 @@ def compile_library(folder: Path, target: Path) -> None:
 class Program:
     """A callable program on the first OpenCL device.
 
-    Calls may come from several threads; one runs at a time.
+    Several threads may call it; one call runs at a time.
     """
 
     def __init__(
@@ -139,11 +154,10 @@ class Program:
         self._held = [given[constant.key] for constant in self._constants]
         self._arrays = NumpyArrays() if arrays is None else arrays
         self._library = _load_library(folder)
-        message = ctypes.create_string_buffer(_MESSAGE)
+        message = ctypes.create_string_buffer(1024)
         self._state: int | None = self._library.wir_program_open(message)
         if not self._state:
             raise LoadError(message.value.decode("utf-8", "replace"))
-        self._lock = threading.Lock()
         weakref.finalize(self, self._library.wir_program_close, self._state).atexit = False
 
     @property
@@ -151,64 +165,50 @@ class Program:
         """The bytes of the device that the program holds now."""
         return int(self._library.wir_program_live())
 
-    def __call__(self, args: list[object]) -> tuple[object, ...]:
+    def __call__(self, args: list[Any]) -> tuple[Any, ...]:
         """Run the program on a list of inputs, which is emptied.
 
         Raises:
             InputError: an input is not as the program declares it.
             RuntimeError: the program fails, with its message.
         """
+        count = len(self._inputs)
         if not isinstance(args, list):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InputError("WIR800: a program takes one list, of its inputs")
-        count = len(self._inputs)
         if len(args) != count:
-            raise InputError(
-                f"WIR800: {count} input{'s'[: count != 1]} needed, {len(args)} given"
-            )
-        given = [*args, *self._held]
-        described = [*self._inputs, *self._constants]
+            plural = "s"[: count != 1]
+            raise InputError(f"WIR800: {count} input{plural} needed, {len(args)} given")
+        given: list[Any] = [*args, *self._held]
         inputs = (_Value * max(len(given), 1))()
         outputs = (_Value * max(len(self._outputs), 1))()
-        alive = [_fill(inputs[i], value, described[i]) for i, value in enumerate(given)]
+        for index, wanted in enumerate([*self._inputs, *self._constants]):
+            given[index] = _fill(inputs[index], given[index], wanted)
         for index, output in enumerate(self._outputs):
-            zeros = [0] * output.rank
-            alive.append(_give_arrays(outputs[index], zeros, zeros))
+            _give_layout(outputs[index], [0] * output.rank, [0] * output.rank)
         args.clear()
-        message = ctypes.create_string_buffer(_MESSAGE)
+        message = ctypes.create_string_buffer(1024)
         if self._library.wir_program_run(self._state, inputs, outputs, message):
             text = message.value.decode("utf-8", "replace")
             raise (InputError if text.startswith("WIR80") else RuntimeError)(text)
         held: dict[int, object] = {}
-        return tuple(
-            [
-                self._output(output, outputs[index], given, held)
-                for index, output in enumerate(self._outputs)
-            ]
-        )
-
-    def _output(
-        self,
-        output: _Described,
-        made: _Value,
-        given: Sequence[object],
-        held: dict[int, object],
-    ) -> object:
-        if output.kind == "tensor":
-            size, stride = made.size[: output.rank], made.stride[: output.rank]
-            if made.source >= 0:
-                place = given[made.source], output.element, made.offset
-                return self._arrays.view(*place, size, stride)
-            if made.memory not in held:
+        result: list[Any] = []
+        for output, made in zip(self._outputs, outputs, strict=False):
+            if output.kind == "tensor" and made.source < 0 and made.memory not in held:
                 held[made.memory] = self._arrays.hold(self._own(made))
-            place = held[made.memory], output.element, made.offset
-            return self._arrays.make(*place, size, stride)
-        if output.kind == "float":
-            return float(made.real)
-        if output.kind == "bool":
-            return bool(made.whole)
-        return int(made.whole) if output.kind == "int" else None
+            if output.kind == "tensor":
+                size, stride = made.size[: output.rank], made.stride[: output.rank]
+                if made.source < 0:
+                    owner, address = held[made.memory], made.memory + made.offset
+                else:
+                    owner = self._arrays.hold(given[made.source])
+                    address = (inputs[made.source].data or 0) + made.offset
+                tensor = self._arrays.make(owner, address, output.element, size, stride)
+                result.append(tensor)
+            else:
+                result.append(_number(made, output.kind))
+        return tuple(result)
 
-    def _own(self, made: _Value) -> "ctypes.Array[ctypes.c_char]":
+    def _own(self, made: _Value) -> object:
         """Return memory that is released when nothing refers to it."""
         block = (ctypes.c_char * max(made.bytes, 1)).from_address(made.memory)
         release = self._library.wir_program_release
@@ -234,165 +234,78 @@ def _load_library(folder: Path) -> ctypes.CDLL:
     return library
 
 
-def _fill(value: _Value, given: object, wanted: _Described) -> object:
-    """Fill in an input; return what must live until the call."""
-    name = wanted.name
+def _number(made: _Value, kind: str) -> float | bool | int | None:
+    if kind == "float":
+        return float(made.real)
+    if kind == "bool":
+        return bool(made.whole)
+    return int(made.whole) if kind == "int" else None
+
+
+def _give_layout(value: _Value, size: Sequence[int], stride: Sequence[int]) -> None:
+    array = ctypes.c_int64 * max(len(size), 1)
+    value.size, value.stride = array(*size), array(*stride)
+
+
+def _fill(value: _Value, given: Any, wanted: _Described) -> object:
+    """Fill in an input; return it, or the copy that the program is given."""
     if wanted.kind == "tensor":
-        found = _memory_of(given, wanted)
-        value.data, value.offset = found.address, found.offset
-        return _give_arrays(value, found.size, found.stride), found
+        is_tensor = hasattr(given, "data_ptr")
+        if not is_tensor and not hasattr(given, "__array_interface__"):
+            wanted.refuse("a tensor, not " + ("nothing" if given is None else _kind(given)))
+        found = str(given.dtype).removeprefix("torch.")
+        if found != wanted.element:
+            parts = _DTYPE.fullmatch(found)
+            name = "".join(parts.groups()) if parts else found
+            wanted.refuse(f"elements of {wanted.dtype}, not {name}")
+        if len(given.shape) != wanted.rank:
+            wanted.refuse(f"{wanted.rank} dimensions, not {len(given.shape)}")
+        return (_fill_tensor if is_tensor else _fill_array)(value, given, wanted)
     if wanted.kind == "none":
-        return None
+        return given
     if not isinstance(given, int | float) or hasattr(given, "shape"):
-        raise InputError(f"WIR801: {name} needs a number, not a {type(given).__name__}")
+        wanted.refuse(f"a number, not {_kind(given)}")
     if wanted.kind == "float":
         value.real = float(given)
     elif isinstance(given, float):
-        raise InputError(f"WIR801: {name} needs an {wanted.kind}, not a float")
-    elif wanted.kind == "bool":
-        value.whole = given != 0
-    elif -(2**63) <= given < 2**63:
-        value.whole = given
+        wanted.refuse(f"a whole number, not {given}")
+    elif wanted.kind == "int" and not -(2**63) <= given < 2**63:
+        wanted.refuse(f"a number of 64 bits, not {given}")
     else:
-        raise InputError(f"WIR801: {name} needs an int of 64 bits, not {given}")
-    return None
+        value.whole = given if wanted.kind == "int" else given != 0
+    return given
 
 
-def _give_arrays(value: _Value, size: Sequence[int], stride: Sequence[int]) -> object:
-    array = ctypes.c_int64 * max(len(size), 1)
-    value.size, value.stride = array(*size), array(*stride)
-    return value.size, value.stride
+def _kind(given: object) -> str:
+    name = type(given).__name__
+    return f"an {name}" if name[0] in "aeiou" else f"a {name}"
 
 
-def _memory_of(given: object, wanted: _Described) -> Memory:
-    """Return the memory of a tensor or array, with its element type and rank checked."""
-    is_tensor = hasattr(given, "data_ptr")
-    if not is_tensor and not hasattr(given, "__array_interface__"):
-        kind = "nothing" if given is None else f"a {type(given).__name__}"
-        _refuse(wanted, f"a tensor, not {kind}")
-    found: str = str(given.dtype).removeprefix("torch.")  # type: ignore[attr-defined]
-    if found != wanted.element:
-        name = _DTYPE.fullmatch(found)
-        _refuse(
-            wanted,
-            f"elements of {wanted.dtype}, not {''.join(name.groups()) if name else found}",
-        )
-    memory = _tensor_memory(given, wanted) if is_tensor else _array_memory(given, wanted)
-    if len(memory.size) != wanted.rank:
-        _refuse(wanted, f"{wanted.rank} dimensions, not {len(memory.size)}")
-    return memory
-
-
-def _tensor_memory(given: "object", wanted: _Described) -> Memory:
-    """Return the memory of a tensor of PyTorch, which need not be imported for this."""
-    tensor: _Tensor = given  # type: ignore[assignment]
-    if str(tensor.layout) != "torch.strided":
-        _refuse(wanted, f"a tensor with strides, not {tensor.layout}")
-    if tensor.device.type != "cpu":
-        _refuse(wanted, f"memory of the host, not of {tensor.device}")
-    if tensor.is_neg() or tensor.is_conj():
+def _fill_tensor(value: _Value, given: Any, wanted: _Described) -> object:
+    """Fill in a tensor of PyTorch, which this file does not import."""
+    if str(given.layout) != "torch.strided":
+        wanted.refuse(f"a tensor with strides, not {given.layout}")
+    if given.device.type != "cpu":
+        wanted.refuse(f"memory of the host, not of {given.device}")
+    if given.is_neg() or given.is_conj():
         if wanted.mutated:
-            _refuse(wanted, "memory that holds its values; pass its clone")
-        tensor = tensor.resolve_conj().resolve_neg()
-    if not tensor.data_ptr() and tensor.numel():
-        _refuse(wanted, "memory for its elements, and has none")
-    offset = tensor.storage_offset()
-    return Memory(tensor.data_ptr(), tensor.shape, tensor.stride(), offset, tensor)
+            wanted.refuse("memory that holds its values; pass its clone")
+        given = given.resolve_conj().resolve_neg()
+    if not given.data_ptr() and given.numel():
+        wanted.refuse("memory for its elements, and has none")
+    value.data, value.offset = given.data_ptr(), given.storage_offset()
+    _give_layout(value, given.shape, given.stride())
+    return given
 
 
-class _Device(Protocol):
-    type: str
-
-
-class _Tensor(Protocol):
-    """The members of a tensor of PyTorch that are used here."""
-
-    layout: object
-    device: _Device
-    shape: Sequence[int]
-
-    def is_neg(self) -> bool: ...
-    def is_conj(self) -> bool: ...
-    def resolve_conj(self) -> "_Tensor": ...
-    def resolve_neg(self) -> "_Tensor": ...
-    def data_ptr(self) -> int: ...
-    def numel(self) -> int: ...
-    def stride(self) -> Sequence[int]: ...
-    def storage_offset(self) -> int: ...
-
-
-def _array_memory(given: object, wanted: _Described) -> Memory:
-    import numpy
-
-    assert isinstance(given, numpy.ndarray)
+def _fill_array(value: _Value, given: Any, wanted: _Described) -> object:
+    """Fill in a numpy array."""
     if not given.dtype.isnative:
-        _refuse(wanted, "elements in the byte order of this machine")
+        wanted.refuse("elements in the byte order of this machine")
     if wanted.mutated and not given.flags.writeable:
-        _refuse(wanted, "an array that can be written")
-    item = given.itemsize
-    if any(step % item for step in given.strides):
-        _refuse(wanted, "strides of whole elements")
-    stride = [step // item for step in given.strides]
-    return Memory(given.ctypes.data, given.shape, stride, 0, given)
-
-
-def _refuse(wanted: _Described, problem: str) -> None:
-    raise InputError(f"WIR801: {wanted.name} needs {problem}")
-
-
-class _At:
-    """Memory for numpy: it keeps ``owner`` alive."""
-
-    def __init__(self, interface: Mapping[str, object], owner: object) -> None:
-        self.__array_interface__, self._owner = dict(interface), owner
-
-
-class NumpyArrays:
-    """Makes outputs that are numpy arrays."""
-
-    def hold(self, block: "ctypes.Array[ctypes.c_char]") -> object:
-        """Return the block."""
-        return block
-
-    def make(
-        self, held: object, element: str, begin: int, size: list[int], stride: list[int]
-    ) -> object:
-        """Return an array in held memory.
-
-        Raises:
-            TypeError: numpy has no such elements.
-        """
-        import numpy
-
-        assert isinstance(held, ctypes.Array)
-        return _place(
-            numpy.dtype(element), ctypes.addressof(held) + begin, size, stride, held
-        )
-
-    def view(
-        self, given: object, element: str, begin: int, size: list[int], stride: list[int]
-    ) -> object:
-        """Return a view of an array, or of a tensor through numpy."""
-        import numpy
-
-        array = numpy.asarray(given)
-        return _place(numpy.dtype(element), array.ctypes.data + begin, size, stride, given)
-
-
-def _place(
-    dtype: "numpy.dtype[numpy.generic]",
-    address: int,
-    size: list[int],
-    stride: list[int],
-    owner: object,
-) -> object:
-    import numpy
-
-    interface = {
-        "version": 3,
-        "typestr": dtype.str,
-        "shape": tuple(size),
-        "strides": tuple(step * dtype.itemsize for step in stride),
-        "data": (address, False),
-    }
-    return numpy.asarray(_At(interface, owner))
+        wanted.refuse("an array that can be written")
+    if any(step % given.itemsize for step in given.strides):
+        wanted.refuse("strides of whole elements")
+    value.data, value.offset = given.ctypes.data, 0
+    _give_layout(value, given.shape, [step // given.itemsize for step in given.strides])
+    return given

@@ -52,7 +52,7 @@ _ON_WHOLE: Mapping[ScalarOp, str] = {
     **{op: f"{op.value}_T({{0}}, {{1}})" for op in (ScalarOp.TRUNCDIV, ScalarOp.FLOORDIV)},
     **{op: f"{op.value}_T({{0}}, {{1}})" for op in (ScalarOp.REMAINDER, ScalarOp.FMOD)},
     ScalarOp.POW: "power_T({0}, {1})",
-    **{op: "{0}" for op in (ScalarOp.FLOOR, ScalarOp.CEIL, ScalarOp.TRUNC, ScalarOp.ROUND)},
+    **dict.fromkeys((ScalarOp.FLOOR, ScalarOp.CEIL, ScalarOp.TRUNC, ScalarOp.ROUND), "{0}"),
     **{ScalarOp.ISNAN: "false", ScalarOp.ISINF: "false", ScalarOp.SIGNBIT: "({0} < 0)"},
 }
 """Numbers wrap, so that sums are of unsigned numbers."""
@@ -66,7 +66,7 @@ _ON_ANY: Mapping[ScalarOp, str] = {
 }
 _ON_ONE_BIT: Mapping[ScalarOp, str] = {
     ScalarOp.SIGN: "{0}",
-    **{op: "false" for op in (ScalarOp.ISNAN, ScalarOp.ISINF, ScalarOp.SIGNBIT)},
+    **dict.fromkeys((ScalarOp.ISNAN, ScalarOp.ISINF, ScalarOp.SIGNBIT), "false"),
 }
 
 

@@ -48,6 +48,8 @@ _CALLS: Mapping[ExprOp, str] = {
     ExprOp.TO_FLOAT: "(double){0}",
 }
 
+_KNOWN = frozenset({*_INFIX, *_CALLS})
+
 
 class OpenclRenderer(Renderer):
     """Writes OpenCL C 1.2.
@@ -87,9 +89,7 @@ class OpenclRenderer(Renderer):
                 dtypes.update(
                     zip(step.results, (d for d, _ in made.results()), strict=True)
                 )
-        lacking = [
-            op for expr in exprs for op in _operators(expr) if op not in _INFIX | _CALLS
-        ]
+        lacking = [op for expr in exprs for op in _operators(expr) if op not in _KNOWN]
         return f"OpenCL indices have no {lacking[0].value}" if lacking else None
 
     def render_kernel(self, kernel: LoopKernel) -> wir.KernelDefinitionLine:
