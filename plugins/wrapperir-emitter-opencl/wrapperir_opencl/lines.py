@@ -11,7 +11,6 @@ from wrapperir.emit.assert_messages import (
     not_nan_message,
     scalar_message,
 )
-from wrapperir.ir.visitor import LineVisitor
 from wrapperir_opencl.blocks import OpenclBlocks
 from wrapperir_opencl.context import OpenclContext
 from wrapperir_opencl.element_types import EXPONENTS, converted, item_type
@@ -19,7 +18,7 @@ from wrapperir_opencl.expressions import C_KINDS, format_float, format_int, form
 from wrapperir_opencl.launches import emit_copy, emit_launch
 
 
-class OpenclLines(LineVisitor[None]):
+class OpenclLines(wir.LineVisitor[None]):
     """Appends the C of lines to the context's writer."""
 
     def __init__(self, context: OpenclContext) -> None:
