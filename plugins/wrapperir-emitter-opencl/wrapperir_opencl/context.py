@@ -17,6 +17,18 @@ ALIGNMENT = 128
 """Bytes to which every OpenCL implementation of the full profile aligns buffers."""
 
 
+class CNames(NameTable):
+    """Identifiers of C: none is like a macro of the system's headers."""
+
+    def claim(self, name: str) -> Fragment:
+        """Return an identifier; ``v_`` precedes capitals and an underscore.
+
+        Raises:
+            DiagnosticError: ``name`` is not an identifier.
+        """
+        return super().claim(f"v_{name}" if name.isupper() or name[:1] == "_" else name)
+
+
 class OpenclContext(Emission):
     """The writer of the program's function, and the C of names.
 
@@ -28,7 +40,7 @@ class OpenclContext(Emission):
         """Begin with an empty function."""
         super().__init__(facts)
         self.writer = SourceWriter(comment_prefix="// ", indentation="  ")
-        self.names = NameTable(reserved_names())
+        self.names = CNames(reserved_names())
         self.values = Namespace(self.names)
         self.symbols = Namespace(self.names)
         self.expressions = CExpressions(self.symbols, facts.kinds, self.report)

@@ -4,6 +4,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
+from weakref import WeakSet
 
 from attrs import evolve
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 _LOADER = Path(__file__).with_name("load.py")
 _LACKING = {MultiOutputLine, AssertAlignmentLine, GraphRegionLine}
+
+_LOADED: WeakSet[LoadedProgram] = WeakSet()
+"""The programs that this process has loaded and may still call."""
 
 
 class OpenclEmitter(Emitter):
@@ -84,6 +88,12 @@ class OpenclEmitter(Emitter):
             content = (folder / LIBRARY).read_bytes()
         return evolve(artifact, files={**artifact.files, LIBRARY: content})
 
+    def live_bytes(self, device: str) -> int | None:
+        """Return the bytes that loaded programs hold on the device; ``None`` elsewhere."""
+        if device != DEVICE:
+            return None
+        return sum(program.live_bytes for program in _LOADED)
+
     def load(self, artifact: Artifact, constants: Mapping[str, "torch.Tensor"]) -> Loaded:
         """Compile the program and its kernels for the first OpenCL device.
 
@@ -99,4 +109,5 @@ class OpenclEmitter(Emitter):
                 program = LoadedProgram(folder, constants, TorchArrays())
             except LoadError as error:
                 raise Code.KERNEL_BUILD_FAILED.error(str(error)) from None
+        _LOADED.add(program)
         return cast(Loaded, program)

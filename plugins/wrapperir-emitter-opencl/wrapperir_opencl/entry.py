@@ -101,15 +101,17 @@ class Entry:
         return converted(item, type.dtype, kind)
 
     def _emit_overlaps(self) -> None:
-        """Append checks that what the program writes is in no other tensor."""
+        """Append checks that no copy is of memory that is written under another name."""
         context = self._context
         for item, type in self._tensors:
             if not item.mutated:
                 continue
             for other, other_type in self._tensors:
-                if other is item or (
-                    other.mutated and self._given[other.name] < self._given[item.name]
-                ):
+                is_compared = (
+                    other.mutated and self._given[other.name] <= self._given[item.name]
+                )
+                is_copied = DEVICE in (type.device.kind, other_type.device.kind)
+                if other is item or is_compared or not is_copied:
                     continue
                 said = f"%{item.name} is written and shares memory with %{other.name}"
                 context.emit_step(

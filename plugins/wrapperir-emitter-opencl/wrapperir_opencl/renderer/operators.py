@@ -16,19 +16,6 @@ STORED: Mapping[DType, str] = {
 }
 """The type of an element in memory."""
 
-_OWN_NAMES = frozenset(
-    {
-        *(ScalarOp.FMOD, ScalarOp.FLOOR, ScalarOp.CEIL, ScalarOp.TRUNC, ScalarOp.SQRT),
-        *(ScalarOp.EXP, ScalarOp.EXP2, ScalarOp.EXPM1, ScalarOp.LOG, ScalarOp.LOG2),
-        *(ScalarOp.LOG10, ScalarOp.LOG1P, ScalarOp.SIN, ScalarOp.COS, ScalarOp.TAN),
-        *(ScalarOp.ASIN, ScalarOp.ACOS, ScalarOp.ATAN, ScalarOp.SINH, ScalarOp.COSH),
-        *(ScalarOp.TANH, ScalarOp.ASINH, ScalarOp.ACOSH, ScalarOp.ATANH, ScalarOp.ATAN2),
-        *(ScalarOp.HYPOT, ScalarOp.COPYSIGN, ScalarOp.NEXTAFTER, ScalarOp.ERF),
-        *(ScalarOp.ERFC, ScalarOp.LGAMMA, ScalarOp.POW, ScalarOp.ISNAN, ScalarOp.ISINF),
-        ScalarOp.SIGNBIT,
-    }
-)
-"""Operators on reals that have a function of that name in OpenCL C."""
 _ON_REALS: Mapping[ScalarOp, str] = {
     ScalarOp.NEG: "-{0}",
     ScalarOp.ABS: "fabs({0})",
@@ -150,7 +137,7 @@ def format_apply(
         return (
             text if op in COMPARISONS or first.is_float else f"({scalar_type(first)}){text}"
         )
-    assert op in _OWN_NAMES, op
+    # Other functions have the names that they have in OpenCL C.
     text = f"{op.value}({', '.join(operands)})"
     return f"({text} != 0)" if result is DType.BOOL else text
 
