@@ -77,6 +77,7 @@ def launch(
     max_examples=25,
     deadline=None,
     database=None,
+    derandomize=True,
 )
 @given(nests(), st.booleans())
 def test_kernels_compute_drawn_nests(drawn: DrawnNest, fuse: bool) -> None:

@@ -68,7 +68,7 @@ typedef struct wir_run {
   wir_state *state;
   wir_memory *memories;
   cl_event events[WIR_EVENTS + 1];
-  int failed;
+  int failed, checks; /* checks: whether a kernel may have left its number */
   char *message;
 } wir_run;
 
@@ -493,6 +493,7 @@ static int wir_give_buffer(
 /* Where a kernel writes its number, counted from 1, if a check in it fails. */
 static int wir_give_fault(wir_run *r, int kernel, cl_uint index) {
   const cl_int number = kernel + 1;
+  r->checks = 1;
   return wir_give(r, kernel, index, sizeof(cl_mem), &r->state->fault) &&
          wir_give(r, kernel, index + 1, sizeof number, &number);
 }
@@ -511,15 +512,17 @@ static int wir_launch(wir_run *r, int kernel, int queue, int rank, const int64_t
 
 /* The beginning and the end of a run, and of the program. */
 static int wir_begin(wir_run *r) {
-  const cl_int none = 0;
   pthread_mutex_lock(&r->state->lock);
-  return wir_cl(r, clEnqueueWriteBuffer(r->state->queues[0], r->state->fault, CL_TRUE, 0,
-                                        sizeof none, &none, 0, NULL, NULL),
-                "clEnqueueWriteBuffer");
+  return 1;
+}
+static cl_int wir_clear_fault(wir_run *r) {
+  const cl_int none = 0;
+  return clEnqueueWriteBuffer(r->state->queues[0], r->state->fault, CL_TRUE, 0, sizeof none,
+                              &none, 0, NULL, NULL);
 }
 static int wir_check_faults(wir_run *r) {
   cl_int number = 0;
-  if (!wir_finish(r)) return 0;
+  if (!wir_finish(r) || !r->checks) return !r->failed;
   if (!wir_cl(r, clEnqueueReadBuffer(r->state->queues[0], r->state->fault, CL_TRUE, 0,
                                      sizeof number, &number, 0, NULL, NULL),
               "clEnqueueReadBuffer"))
@@ -531,6 +534,7 @@ static int wir_check_faults(wir_run *r) {
 }
 static int wir_end(wir_run *r) {
   for (int i = 0; i < WIR_QUEUES; i++) clFinish(r->state->queues[i]);
+  if (r->failed && r->checks) wir_clear_fault(r);
   for (int i = 0; i < WIR_EVENTS; i++)
     if (r->events[i]) clReleaseEvent(r->events[i]);
   while (r->memories) {
@@ -607,7 +611,9 @@ static wir_state *wir_open(
   if (!wir_find_device(&r, &s->device)) return wir_close(s), NULL;
   s->context = clCreateContext(NULL, 1, &s->device, NULL, NULL, &code);
   if (wir_cl(&r, code, "clCreateContext")) {
-    s->fault = clCreateBuffer(s->context, CL_MEM_READ_WRITE, sizeof(cl_int), NULL, &code);
+    cl_int none = 0;
+    s->fault = clCreateBuffer(s->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
+                              sizeof none, &none, &code);
     wir_cl(&r, code, "clCreateBuffer");
     for (int i = 0; i < WIR_QUEUES && !r.failed; i++) {
       s->queues[i] = clCreateCommandQueue(s->context, s->device, 0, &code);
