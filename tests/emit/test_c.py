@@ -41,7 +41,14 @@ def op(name: str, *args: Expr) -> Operation:
 WHOLE: Sequence[Expr] = [
     *(op(name, A, B) for name in ("add", "sub", "mul", "floordiv", "mod", "ceildiv")),
     *(op(name, A, B) for name in ("min", "max", "eq", "ne", "lt", "le", "gt", "ge")),
-    *(op("neg", A), op("not", A), op("add", A, B, 1, -(2**62)), op("mul", A, B, 3)),
+    *(
+        op("neg", A),
+        op("not", A),
+        op("trunc", X),
+        op("trunc", A),
+        op("add", A, B, 1, -(2**62)),
+        op("mul", A, B, 3),
+    ),
     op("and", A, op("lt", op("floordiv", 7, A), B)),
     op("or", op("eq", A, 0), op("lt", op("mod", 7, A), B)),
     op("where", op("eq", B, 0), A, op("floordiv", A, B)),

@@ -7,8 +7,8 @@ from wrapperir import ir as wir
 from wrapperir.diagnostics import LinePath
 from wrapperir.emit import Fragment, fragment
 from wrapperir.emit.blocks import BlockEmitter, own_results
+from wrapperir.emit.c.expressions import format_int
 from wrapperir_opencl.context import OpenclContext
-from wrapperir_opencl.expressions import format_int
 
 
 class OpenclBlocks(BlockEmitter):

@@ -5,11 +5,12 @@ from typing import LiteralString
 
 from wrapperir import ir as wir
 from wrapperir.emit import Fragment, Namespace, NameTable, SourceWriter, fragment
+from wrapperir.emit.c.expressions import C_KINDS, format_int
 from wrapperir.emit.context import Emission, ProgramFacts
 from wrapperir.emit.number_kinds import kind_of
 from wrapperir.emit.support import unsupported_memory
 from wrapperir.ir.effects import Origin
-from wrapperir_opencl.expressions import C_KINDS, CExpressions, format_int, reserved_names
+from wrapperir_opencl.expressions import RunExpressions, reserved_names
 
 DEVICE = "opencl"
 """The kind of device that programs run on."""
@@ -43,7 +44,7 @@ class OpenclContext(Emission):
         self.names = CNames(reserved_names())
         self.values = Namespace(self.names)
         self.symbols = Namespace(self.names)
-        self.expressions = CExpressions(self.symbols, facts.kinds, self.report)
+        self.expressions = RunExpressions(self.symbols, facts.kinds, self.report)
         called = facts.kernel_devices
         definitions = [d for d in facts.definitions.values() if d.name in called]
         self.kernels = {d.name: n for n, d in enumerate(definitions)}

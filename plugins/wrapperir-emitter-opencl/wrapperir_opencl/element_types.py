@@ -39,5 +39,5 @@ def converted(value: Fragment, dtype: DType, kind: SymbolKind) -> Fragment:
     if kind is SymbolKind.BOOL:
         return fragment("({} != 0)", value)
     if kind is SymbolKind.INT and dtype.is_float:
-        return fragment("wir_whole(r, {})", value)
+        return fragment("wir_whole({}, r)", value)
     return value

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 from wrapperir import ir as wir
 from wrapperir.emit import Fragment, fragment
+from wrapperir.emit.c.expressions import C_KINDS, format_int, format_string
 from wrapperir.emit.number_kinds import kind_of
 from wrapperir_opencl.context import DEVICE, OpenclContext
 from wrapperir_opencl.element_types import converted, item_type
-from wrapperir_opencl.expressions import C_KINDS, format_int, format_string
 
 
 class Entry:

@@ -5,9 +5,9 @@ from typing import LiteralString
 
 from wrapperir import ir as wir
 from wrapperir.emit import Fragment, fragment, joined
+from wrapperir.emit.c.expressions import format_int
 from wrapperir.emit.number_kinds import as_parameter, kind_of
 from wrapperir_opencl.context import DEVICE, OpenclContext
-from wrapperir_opencl.expressions import format_int
 
 LANGUAGE: tuple[str, wir.Constant] = ("opencl.language", "C 1.2")
 """Metadata of every kernel that this emitter takes: its source is OpenCL C."""

@@ -11,10 +11,10 @@ from wrapperir.emit.assert_messages import (
     not_nan_message,
     scalar_message,
 )
+from wrapperir.emit.c.expressions import C_KINDS, format_float, format_int, format_string
 from wrapperir_opencl.blocks import OpenclBlocks
 from wrapperir_opencl.context import OpenclContext
 from wrapperir_opencl.element_types import EXPONENTS, converted, item_type
-from wrapperir_opencl.expressions import C_KINDS, format_float, format_int, format_string
 from wrapperir_opencl.launches import emit_copy, emit_launch
 
 

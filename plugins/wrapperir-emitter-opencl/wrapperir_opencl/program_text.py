@@ -8,11 +8,12 @@ from attrs import frozen
 from wrapperir import ir as wir
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit import Fragment, SourceWriter, fragment
+from wrapperir.emit.c.expressions import format_string
 from wrapperir.emit.context import ProgramFacts
 from wrapperir.emit.number_kinds import kind_of
 from wrapperir_opencl.context import OpenclContext
 from wrapperir_opencl.entry import Entry
-from wrapperir_opencl.expressions import RUNTIME, format_string
+from wrapperir_opencl.expressions import RUNTIME
 from wrapperir_opencl.launches import check_kernel
 from wrapperir_opencl.lines import OpenclLines
 

@@ -98,43 +98,43 @@ static int wir_cl(wir_run *r, cl_int code, const char *call) {
 static int64_t wir_overflow(wir_run *r) {
   return wir_fail(r, "a number does not fit 64 bits");
 }
-static int64_t wir_add(wir_run *r, int64_t a, int64_t b) {
+static int64_t wir_add(int64_t a, int64_t b, wir_run *r) {
   int64_t c;
   return __builtin_add_overflow(a, b, &c) ? wir_overflow(r) : c;
 }
-static int64_t wir_sub(wir_run *r, int64_t a, int64_t b) {
+static int64_t wir_sub(int64_t a, int64_t b, wir_run *r) {
   int64_t c;
   return __builtin_sub_overflow(a, b, &c) ? wir_overflow(r) : c;
 }
-static int64_t wir_mul(wir_run *r, int64_t a, int64_t b) {
+static int64_t wir_mul(int64_t a, int64_t b, wir_run *r) {
   int64_t c;
   return __builtin_mul_overflow(a, b, &c) ? wir_overflow(r) : c;
 }
-static int64_t wir_floordiv(wir_run *r, int64_t a, int64_t b) {
+static int64_t wir_floordiv(int64_t a, int64_t b, wir_run *r) {
   if (b == 0) return wir_fail(r, "division by zero");
-  if (b == -1) return wir_sub(r, 0, a);
+  if (b == -1) return wir_sub(0, a, r);
   return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
-static int64_t wir_mod(wir_run *r, int64_t a, int64_t b) {
+static int64_t wir_mod(int64_t a, int64_t b, wir_run *r) {
   if (b == 0) return wir_fail(r, "division by zero");
   if (b == -1) return 0;
   int64_t rest = a % b;
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
-static int64_t wir_ceildiv(wir_run *r, int64_t a, int64_t b) {
-  return wir_sub(r, 0, wir_floordiv(r, wir_sub(r, 0, a), b));
+static int64_t wir_ceildiv(int64_t a, int64_t b, wir_run *r) {
+  return wir_sub(0, wir_floordiv(wir_sub(0, a, r), b, r), r);
 }
 static int64_t wir_min(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t wir_max(int64_t a, int64_t b) { return a > b ? a : b; }
-static double wir_truediv(wir_run *r, double a, double b) {
+static double wir_truediv(double a, double b, wir_run *r) {
   if (b == 0) wir_fail(r, "division by zero");
   return b == 0 ? 0 : a / b;
 }
-static int64_t wir_whole(wir_run *r, double a) {
+static int64_t wir_whole(double a, wir_run *r) {
   if (a >= -0x1p63 && a < 0x1p63 && a == floor(a)) return (int64_t)a;
   return wir_fail(r, "a number is not whole, or does not fit 64 bits");
 }
-static int64_t wir_trunc(wir_run *r, double a) {
+static int64_t wir_trunc(double a, wir_run *r) {
   if (a > -0x1p63 && a < 0x1p63) return (int64_t)a;
   return wir_fail(r, "a number does not fit 64 bits");
 }
@@ -229,8 +229,8 @@ static int64_t wir_span(
     if (size[i] == 0) return 0;
   }
   for (int i = 0; i < rank; i++)
-    extent = wir_add(r, extent, wir_mul(r, size[i] - 1, stride[i]));
-  return wir_mul(r, extent, item);
+    extent = wir_add(extent, wir_mul(size[i] - 1, stride[i], r), r);
+  return wir_mul(extent, item, r);
 }
 
 /* Memory. */
@@ -273,7 +273,7 @@ static int wir_hold(wir_run *r, wir_memory *m) {
 /* Allocate memory for a tensor whose storage is `offset` + `span` bytes. */
 static int wir_allocate(
     wir_run *r, wir_tensor *t, int on_host, int64_t offset, int64_t span) {
-  wir_memory *m = wir_create(r, on_host, wir_add(r, offset, span));
+  wir_memory *m = wir_create(r, on_host, wir_add(offset, span, r));
   if (!wir_hold(r, m)) return 0;
   *t = (wir_tensor){m, 0, offset};
   return 1;
@@ -292,7 +292,7 @@ static int wir_zero(wir_run *r, wir_tensor t, int64_t span) {
 static int wir_keep(wir_run *r, wir_memory **kept, wir_tensor *t, int on_host,
                     int64_t offset, int64_t span) {
   if (!*kept) {
-    wir_memory *m = wir_create(r, on_host, wir_add(r, offset, span));
+    wir_memory *m = wir_create(r, on_host, wir_add(offset, span, r));
     if (!m) return 0;
     if (!wir_zero(r, (wir_tensor){m, 0, 0}, m->bytes)) return wir_destroy(m), 0;
     *kept = m;
@@ -304,8 +304,8 @@ static int wir_keep(wir_run *r, wir_memory **kept, wir_tensor *t, int on_host,
 /* Name bytes of memory that has a name; `offset` counts from the new storage's begin. */
 static int wir_name(wir_run *r, wir_tensor *t, wir_tensor source, int64_t begin,
                     int64_t offset, int64_t span) {
-  int64_t first = wir_add(r, wir_add(r, source.begin, begin), offset);
-  int64_t end = wir_add(r, first, span);
+  int64_t first = wir_add(wir_add(source.begin, begin, r), offset, r);
+  int64_t end = wir_add(first, span, r);
   if (r->failed) return 0;
   if (begin < 0 || first < 0 || (span && end > source.memory->bytes))
     return wir_fail(r, "a view lies outside of its storage");
@@ -380,7 +380,7 @@ static int wir_copy(wir_run *r, const wir_tensor *to, const wir_tensor *from, in
                     const int64_t *from_stride) {
   int64_t span = wir_span(r, item, rank, size, to_stride), count = item, at[64] = {0};
   int64_t from_span = wir_span(r, item, rank, size, from_stride);
-  for (int i = 0; i < rank; i++) count = wir_mul(r, count, size[i]);
+  for (int i = 0; i < rank; i++) count = wir_mul(count, size[i], r);
   if (!wir_finish(r)) return 0;
   if (!count) return 1;
   int is_dense = span == count && wir_same_strides(rank, size, to_stride, from_stride);

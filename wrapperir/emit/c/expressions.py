@@ -30,21 +30,22 @@ _ELEMENTS: Mapping[DType, LiteralString] = {
     DType.BOOL: "bool",
 }
 _CALLS: Mapping[ExprOp, LiteralString] = {
-    ExprOp.ADD: "wir_add({}, {}, &fault)",
-    ExprOp.SUB: "wir_sub({}, {}, &fault)",
-    ExprOp.MUL: "wir_mul({}, {}, &fault)",
-    ExprOp.FLOORDIV: "wir_floordiv({}, {}, &fault)",
-    ExprOp.MOD: "wir_mod({}, {}, &fault)",
-    ExprOp.CEILDIV: "wir_ceildiv({}, {}, &fault)",
+    ExprOp.ADD: "wir_add({}, {}, {})",
+    ExprOp.SUB: "wir_sub({}, {}, {})",
+    ExprOp.MUL: "wir_mul({}, {}, {})",
+    ExprOp.FLOORDIV: "wir_floordiv({}, {}, {})",
+    ExprOp.MOD: "wir_mod({}, {}, {})",
+    ExprOp.CEILDIV: "wir_ceildiv({}, {}, {})",
+}
+"""Operators of whole numbers that may have no value; the last operand takes the fault."""
+_EXTREMES: Mapping[ExprOp, LiteralString] = {
     ExprOp.MIN: "wir_min({}, {})",
     ExprOp.MAX: "wir_max({}, {})",
 }
-"""Operators of whole numbers."""
 _REALS: Mapping[ExprOp, LiteralString] = {
     ExprOp.ADD: "({} + {})",
     ExprOp.SUB: "({} - {})",
     ExprOp.MUL: "({} * {})",
-    ExprOp.TRUEDIV: "wir_truediv({}, {}, &fault)",
 }
 _COMPARISONS: Mapping[ExprOp, LiteralString] = {
     ExprOp.EQ: "({} == {})",
@@ -124,8 +125,9 @@ def format_string(text: str) -> Fragment:
 class CExpressions:
     """Formats expressions over symbols that are C variables.
 
-    The text may set ``fault``, a ``const char *`` of the function around it.  ``report`` is
-    called with what C cannot express; the text is then not used.
+    The text passes ``fault`` to the functions of ``wir_numbers.h``, or to others of their
+    names; by default it is ``&fault``, of a ``const char *`` of the function around it.
+    ``report`` is called with what C cannot express; the text is then not used.
     """
 
     def __init__(
@@ -133,8 +135,10 @@ class CExpressions:
         symbols: Mapping[str, Fragment],
         kinds: NumberKinds,
         report: Callable[[str], object],
+        fault: Fragment | None = None,
     ) -> None:
         """Format over ``symbols``, the identifiers by name."""
+        self._fault = fragment("&fault") if fault is None else fault
         self._symbols = symbols
         self._kinds = kinds
         self._report = report
@@ -149,7 +153,8 @@ class CExpressions:
             case SymbolKind.BOOL:
                 return fragment("({} != 0)", value)
             case SymbolKind.INT:
-                return fragment("wir_whole({}, &fault)", value) if is_float else value
+                whole = fragment("wir_whole({}, {})", value, self._fault)
+                return whole if is_float else value
 
     def format_index(self, expr: Expr) -> Fragment:
         """Return C with the value of an expression as a whole number."""
@@ -189,23 +194,31 @@ class CExpressions:
         elif op is ExprOp.TO_FLOAT and None not in kinds:
             return fragment("(double){}", args[0])
         elif op is ExprOp.NEG and None not in kinds:
-            template: LiteralString = "(-{})" if is_real else "wir_sub(0, {}, &fault)"
-            return fragment(template, args[0])
+            if is_real:
+                return fragment("(-{})", args[0])
+            return fragment("wir_sub(0, {}, {})", args[0], self._fault)
+        elif op is ExprOp.TRUNC and None not in kinds:
+            cut = fragment("wir_trunc({}, {})", args[0], self._fault)
+            return cut if is_real else args[0]
         elif op in _COMPARISONS and (not is_mixed or all(map(self._is_exact, expr.args))):
             return fragment(_COMPARISONS[op], *args)
+        elif is_real and op is ExprOp.TRUEDIV and None not in kinds:
+            return fragment("wir_truediv({}, {}, {})", *args, self._fault)
         elif is_real and op in _REALS and None not in kinds:
             # A whole number is converted to a double first, as in Python.
             return _folded(_REALS[op], args)
+        elif not is_real and op in _EXTREMES:
+            return _folded(_EXTREMES[op], args)
         elif not is_real and op in _CALLS:
-            return _folded(_CALLS[op], args)
+            return _folded(_CALLS[op], args, self._fault)
         of = "numbers of several kinds" if is_mixed else "these numbers"
         self._report(f"there is no C for {op.value} of {of}")
         return fragment("0")
 
 
-def _folded(template: LiteralString, args: list[Fragment]) -> Fragment:
-    """Return an operator of two or more operands, from left to right."""
+def _folded(template: LiteralString, args: list[Fragment], *rest: Fragment) -> Fragment:
+    """Return an operator of two or more operands, from left to right, and what follows."""
     result = args[0]
     for arg in args[1:]:
-        result = fragment(template, result, arg)
+        result = fragment(template, result, arg, *rest)
     return result

@@ -74,4 +74,11 @@ static inline int64_t wir_whole(double value, const char **fault) {
   return (int64_t)value;
 }
 
+/* A double without its fraction. */
+static inline int64_t wir_trunc(double value, const char **fault) {
+  if (value >= -9223372036854775808.0 && value < 9223372036854775808.0) return (int64_t)value;
+  *fault = wir_overflow;
+  return 0;
+}
+
 #endif
