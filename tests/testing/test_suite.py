@@ -10,7 +10,7 @@ from tests.draws import draws
 from tests.testing.wrong_emitters import WRONG, WrongLines, each_line, not_zeroed
 from wrapperir import ir as wir
 from wrapperir.cli.plugin_report import format_report
-from wrapperir.emit import Support, check_support
+from wrapperir.emit import Artifact, Support, check_support
 from wrapperir.emit.support import fit_program
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.testing import CASES, Case, Outcome, check_case, programs
@@ -26,7 +26,7 @@ from wrapperir.testing.suite import (
 )
 from wrapperir.testing.suite.devices import Placing, moved, moved_with_copies, placings
 from wrapperir.testing.suite.drawn import check_drawn
-from wrapperir.testing.suite.features import FEATURES, feature_of
+from wrapperir.testing.suite.features import FEATURES, feature_of, suite_cases
 from wrapperir.testing.suite.leaks import memory_meter
 from wrapperir.testing.suite.processes import CheckEndedError, in_own_process
 from wrapperir.text import format_program, parse_program
@@ -223,3 +223,31 @@ def test_names_of_checks() -> None:
     assert "leaks" in features
     assert {wrong.case for wrong in WRONG.values()} <= set(cases)
     assert devices == ["cpu", "cuda"]
+
+
+class OnAcme(PythonEmitter):
+    """Runs programs of a device that PyTorch lacks on the CPU."""
+
+    support = Support(devices=frozenset({"cpu", "acme"}))
+
+    def emit(self, program: wir.Program) -> Artifact:
+        return super().emit(moved(program, wir.CPU))
+
+
+@pytest.mark.parametrize("name", ["asserts", "kernel_asserts_cpp", "symbols"])
+def test_numbers_that_are_read_of_copies_are_those_of_the_case(name: str) -> None:
+    (case,) = (case for case in suite_cases(wir.Language.CPP) if case.name == name)
+    placing = placings(OnAcme.support)["acme"]
+    assert isinstance(placing, Placing)
+    assert check_case(OnAcme(), case, placing.place) is Outcome.PASSED
+
+
+def test_a_counterexample_of_a_device_repeats_there() -> None:
+    program = format_program(next(iter(suite_cases(wir.Language.CPP))).program)
+    failed = CheckResult("drawn programs on acme", "drawn", Status.FAILED, "why", program)
+    assert "plugins check wrong --device acme --program -" in format_report(
+        CheckReport([failed]), "wrong"
+    )
+    report = check_program(OnAcme(), parse_program(program), 0, "acme")
+    assert report.holds
+    assert "drawn programs on acme" in report.rows()

@@ -42,15 +42,16 @@ def check_and_report(
     Raises:
         DiagnosticError: WIR910, a feature, case or device does not exist.
     """
+    known = suite_names(emitter)
+    for given, names in zip((features, cases, devices), known, strict=True):
+        for name in given:
+            _check_name(name, names)
     if program is not None:
         _announce(emitter)
         with stage("checking"):
-            report = check_program(emitter, program, seed)
+            device = devices[0] if devices else "cpu"
+            report = check_program(emitter, program, seed, device)
     else:
-        known = suite_names(emitter)
-        for given, names in zip((features, cases, devices), known, strict=True):
-            for name in given:
-                _check_name(name, names)
         selection = CheckSelection(
             features=frozenset(features) or None,
             cases=frozenset(cases) or None,
@@ -110,8 +111,10 @@ def _format_table(report: CheckReport) -> str:
 def _format_failure(result: CheckResult, emitter: str, show_program: bool) -> str:
     title = f"  {result.feature}: {result.case}\n"
     reason = "".join(f"    {line}\n" for line in result.reason.splitlines())
-    feature = result.feature.partition(" on ")[0]
+    feature, _, device = result.feature.partition(" on ")
     command = f"wrapperir plugins check {emitter}"
+    if device:
+        command = f"{command} --device {device}"
     if feature == DRAWN:
         program = f"{command} --program - --seed {result.seed} <<'{_END}'\n"
         return f"{title}{reason}    repeat with:\n{program}{result.program}{_END}\n"

@@ -239,7 +239,11 @@ class Emission:
             self.report("the source of a kernel is not Unicode text", kernel.name)
 
     def report(self, message: str, subject: str | None = None) -> None:
-        """Refuse the current line: it needs something that the emitter lacks."""
+        """Refuse the current line: it needs something that the emitter lacks.
+
+        Emission goes on, so that all problems are named: later lines still use what this
+        one defines.
+        """
         self.problems.append(
             Diagnostic(Code.UNSUPPORTED_FEATURE, message, path=self.path, subject=subject)
         )

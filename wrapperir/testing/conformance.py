@@ -111,7 +111,7 @@ class _Beside:
 
     def check_run(self, run: int, seed: int) -> None:
         """Run both on the inputs of a seed, and compare outputs and inputs."""
-        mine = example_inputs(self.placed, seed)
+        mine = self._inputs(seed)
         reference = example_inputs(self.case.program, seed)
         outputs = self.interpreter.run(list(reference))
         given = list(mine)
@@ -127,6 +127,16 @@ class _Beside:
             if not item.donated:
                 self.check_equal(f"run {run}: input %{item.name} afterwards", got, wanted)
         self.outputs.append((returned, outputs))
+
+    def _inputs(self, seed: int) -> "list[Value]":
+        """Return the inputs of the placed program, which are those of the case.
+
+        Those that stayed where they are are drawn for the case: what the placed program
+        reads of them may be read of copies, and would be drawn otherwise.
+        """
+        types = ([item.type for item in p.inputs] for p in (self.placed, self.case.program))
+        stays = next(types) == next(types)
+        return example_inputs(self.case.program if stays else self.placed, seed)
 
     def check_kept(self) -> None:
         """Compare the outputs of all runs again: a later run must not change them.
@@ -164,7 +174,7 @@ class _Beside:
     def check_fault(self) -> None:
         """Run the loaded program, which must raise an error."""
         try:
-            self.loaded(example_inputs(self.placed, self.seed))
+            self.loaded(self._inputs(self.seed))
         except Exception:  # which error it is, is the emitter's own
             return
         raise self._error("no error was raised")

@@ -92,11 +92,24 @@ def check_emitter(
 
 
 def check_program(
-    emitter: Emitter, program: Program, seed: int, seconds: float = 120
+    emitter: Emitter,
+    program: Program,
+    seed: int,
+    device: str = "cpu",
+    seconds: float = 120,
 ) -> CheckReport:
-    """Return the result of one program, such as a counterexample that was printed."""
-    checker = _Checker(emitter, Placing("cpu"), CheckSelection(seconds=seconds))
-    return CheckReport([*checker.case(DRAWN, Case("program", program, seeds=(seed,)))])
+    """Return the result of one program of the CPU, such as a counterexample.
+
+    It runs on a kind of ``device`` that the emitter declares, moved there as cases are.
+    """
+    placing = Placing("cpu") if device == "cpu" else placings(emitter.support)[device]
+    if isinstance(placing, str):
+        skipped = CheckResult(f"device {device}", "program", Status.SKIPPED, placing)
+        return CheckReport([skipped])
+    label = "" if device == "cpu" else f" on {device}"
+    checker = _Checker(emitter, placing, CheckSelection(seconds=seconds))
+    found = checker.case(f"{DRAWN}{label}", Case("program", program, seeds=(seed,)))
+    return CheckReport([*found])
 
 
 def suite_names(emitter: Emitter) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
