@@ -146,6 +146,18 @@ def test_a_product_is_called_where_nothing_or_a_reduction_follows() -> None:
         check(function, x, weight, calls=1, rtol=2e-2, atol=2e-2)
 
 
+def test_what_is_computed_of_a_product_is_looked_at_once() -> None:
+    """A walk along all paths of the graph would not end."""
+    graph = torch.fx.Graph()
+    product = last = graph.placeholder("product")
+    for _ in range(60):
+        both = graph.call_function(torch.ops.aten.sigmoid.default, (last,))
+        last = graph.call_function(torch.ops.aten.mul.Tensor, (last, both))
+    graph.output((last,))
+    assert products.ends_in_elements(product)
+    assert not products.ends_in_elements(last)
+
+
 def test_a_product_of_long_sums_is_split_whatever_follows() -> None:
     x, weight = torch.randn(20, 1536).half(), torch.randn(1536, 30).half() / 40
     _check(torch.mm, x, weight, kernels=2)

@@ -38,8 +38,10 @@ from wrapperir.lowering.scalar_op import ReduceOp, ScalarOp
 from wrapperir.lowering.substitution import names_used, needed, results
 
 _OPERANDS = frozenset({DType.F16, DType.BF16})
-_LEAST_EXTENT = 16
+LEAST_EXTENT = 16
+"""Rows, columns and terms of each sum that an instruction multiplies."""
 LEAST_TERMS = 1 << 21
+"""Multiplications from which instructions take less time than a loop of sums."""
 
 
 @frozen(kw_only=True)
@@ -97,7 +99,7 @@ def suiting_product(
         return None
     extents = [sizes.points(axes) for axes in (product.rows, product.columns, inner)]
     is_large = sizes.points((*parallel, *inner)) >= LEAST_TERMS
-    return product if is_large and min(extents) >= _LEAST_EXTENT else None
+    return product if is_large and min(extents) >= LEAST_EXTENT else None
 
 
 def find_product(

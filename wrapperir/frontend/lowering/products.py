@@ -20,6 +20,7 @@ from wrapperir.frontend.lowering.rules import NotLoweredError, rule
 from wrapperir.frontend.lowering.scope import LoopScope
 from wrapperir.frontend.lowering.values import IndexedTensor, NodeValue
 from wrapperir.ir import DType, Expr
+from wrapperir.lowering.matrix_product import LEAST_EXTENT, LEAST_TERMS
 from wrapperir.lowering.scalar_op import ReduceOp, ScalarOp
 from wrapperir.lowering.split_reductions import product_parts, product_tiles
 
@@ -33,8 +34,6 @@ _MOVES = frozenset[Any](
         *(aten.clone.default, aten._to_copy.default),
     }
 )
-_LEAST_EXTENT = 16
-LEAST_TERMS = 1 << 21
 MOST_TERMS = 1 << 29
 """The most multiplications: for more a library is faster (``bench.gpu.own_products``)."""
 
@@ -138,7 +137,7 @@ def _multiply(
     rows, depth, columns = _known((*left.size, right.size[1]))
     _check(scope, left, right, rows, columns, depth)
     parts = product_parts(product_tiles(rows, columns), depth, depth)
-    if parts == 1 and not _ends_in_elements(node):
+    if parts == 1 and not ends_in_elements(node):
         raise NotLoweredError("a library call and what reads it are as fast")
     result, builder = scope.elements_of(node)
     row, column = builder.point
@@ -153,22 +152,23 @@ def _multiply(
     return scope.add_elements(node, result, builder, total)
 
 
-def _ends_in_elements(node: torch.fx.Node) -> bool:
+def ends_in_elements(node: torch.fx.Node) -> bool:
     """Say whether only operators on elements read a node, and what they compute of it.
 
     Then what reads the last of them would need a kernel before it.  Not where a reduction
     reads one: its kernel computes the elements, too.
     """
-    pending = [node]
+    pending, seen = [node], {node}
     computes = False
     while pending:
         for user in pending.pop().users:
             tags: Any = getattr(user.target, "tags", ())
-            if torch.Tag.pointwise in tags:
-                computes = True
-                pending.append(user)
-            elif user.target in _MOVES:
-                pending.append(user)
+            is_pointwise = torch.Tag.pointwise in tags
+            computes = computes or is_pointwise
+            if is_pointwise or user.target in _MOVES:
+                if user not in seen:
+                    seen.add(user)
+                    pending.append(user)
             elif user.op != "output" and not is_called(user.target):
                 return False
     return computes
@@ -199,7 +199,7 @@ def _check(
     kinds = {scope.buffers[each.buffer].device.kind for each in (left, right)}
     if not kinds <= DEVICES or left.dtype is not right.dtype or left.dtype not in _DTYPES:
         raise NotLoweredError("loops multiply halves on GPUs only")
-    if min(rows, columns, depth) < _LEAST_EXTENT:
+    if min(rows, columns, depth) < LEAST_EXTENT:
         raise NotLoweredError("the matrices are thin")
     if not LEAST_TERMS <= rows * columns * depth <= MOST_TERMS:
         raise NotLoweredError("a library multiplies such matrices faster")
