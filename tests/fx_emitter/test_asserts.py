@@ -24,7 +24,9 @@ class Comparing(Interpreter):
         super().__init__(module)
         self.compared = 0
         # Memory that is aligned begins where the run finds it.
-        self.moves = any(node.target is functions.aligned for node in module.graph.nodes)
+        graphs = [part.graph for part in module.modules() if isinstance(part, GraphModule)]
+        nodes = (node for graph in graphs for node in graph.nodes)
+        self.moves = any(node.target is functions.aligned for node in nodes)
 
     def run_node(self, n: Node) -> object:
         result: object = super().run_node(n)
