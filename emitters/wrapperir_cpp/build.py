@@ -221,7 +221,7 @@ def kernel_sources(files: Mapping[str, str | bytes]) -> dict[str, str]:
 def _build_objects(
     files: Mapping[str, str | bytes], known: Mapping[str, Path]
 ) -> dict[str, Path]:
-    """Return the objects of the host program's sources, of which some are ``known``."""
+    """Return the objects of the host program's sources; those in ``known`` are built."""
     sources: dict[str, str] = {}
     headers: dict[str, str] = {}
     for path, content in files.items():

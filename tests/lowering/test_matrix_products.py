@@ -175,7 +175,7 @@ def test_what_a_product_reads_is_computed_once() -> None:
     begin = nest(
         "begin",
         (32, 96),
-        load("v0", "in", I0, R0 * 0 + I1),
+        load("v0", "in", I0, I1),
         apply("v1", ScalarOp.CAST, "v0", dtype=DType.F16),
         store("x", "v1", I0, I1),
     )

@@ -120,12 +120,12 @@ class OpenclLines(wir.LineVisitor[None]):
         emit_launch(self._context, line)
 
     def visit_extern_kernel(self, line: wir.ExternKernelLine) -> None:
-        """Copy a tensor; there are no other operators."""
+        """Copy a tensor, which is the only operator."""
         emit_copy(self._context, line)
 
     def visit_multi_output(self, line: wir.MultiOutputLine) -> None:
-        """Refuse: there are no operators."""
-        self._context.report("there are no tuples", line.source)
+        """Refuse: the only operator returns one tensor."""
+        self._context.report("no operator here has several results", line.source)
 
     def visit_record_event(self, line: wir.RecordEventLine) -> None:
         """Enqueue a marker."""
