@@ -98,6 +98,8 @@ class Goal:
         """Return the geometric mean of the ratios; ``None`` if there are none."""
         ratios = [self.ratio(figures, workload) for workload in EVERYTHING]
         found = [ratio for ratio in ratios if ratio is not None]
+        if 0 in found:  # memory that one contender does without
+            return 0.0
         return geometric_mean(found) if found else None
 
     def met(self, figures: Figures, workload: str) -> bool | None:
