@@ -53,8 +53,8 @@ DETAILS = """
   GPU after each call; *ratio*: of *least* to Inductor's.
 - *cold* and *warm*: seconds from `torch.compile` to the end of the third call with each
   input, with empty caches and, in a new process, with the caches that were left. Cold
-  includes what is built once a machine. {jobs} processes ran at once, so these seconds
-  compare contenders, no more.
+  includes what is built once a machine, but for the bytecode of Python modules, which pip
+  compiles. {jobs} processes ran at once, so these seconds compare contenders, no more.
 - *allocated* and *reserved*: the peak of a later call in MB (10⁶ bytes) above weights and
   inputs: tensors, and what PyTorch's allocator holds. A replay's temporaries are in a pool
   that counts as reserved only.

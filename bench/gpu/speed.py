@@ -30,6 +30,7 @@ import click
 import torch
 from attrs import define, field, frozen
 
+from bench.bytecode import with_bytecode
 from bench.gpu.contenders import CONTENDERS
 from bench.gpu.figures import TABLES, Figures
 from bench.gpu.models import WORKLOADS, Workload
@@ -48,10 +49,14 @@ CORES_OF_A_PROCESS = 2
 
 @frozen(kw_only=True)
 class Run:
-    """Where records of a run go, and how many processes run at once."""
+    """Where records of a run go, and how many processes run at once.
+
+    ``environment`` is that of each process, but for its caches.
+    """
 
     results: ResultFile
     folder: Path
+    environment: Mapping[str, str]
     rounds: int
     jobs: int
     begun: float = field(factory=time.monotonic)
@@ -77,7 +82,7 @@ class Run:
         """Return the environment of a process with caches of that name."""
         folder = self.folder / name
         return {
-            **os.environ,
+            **self.environment,
             "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
             "TRITON_CACHE_DIR": str(folder / "triton"),
             "XDG_CACHE_HOME": str(folder / "cache"),
@@ -368,7 +373,13 @@ def main(names: tuple[str, ...], resume: bool, rounds: int, build: bool) -> None
     done = kept_figures(results, machine, names, resume=resume, build=build)
     commits = done.commits(measured_commit())
     with tempfile.TemporaryDirectory() as folder:
-        run = Run(results=results, folder=Path(folder), rounds=rounds, jobs=_jobs())
+        run = Run(
+            results=results,
+            folder=Path(folder),
+            environment=with_bytecode(Path(folder) / "bytecode"),
+            rounds=rounds,
+            jobs=_jobs(),
+        )
         facts = {"machine": machine, "commits": commits, "jobs": str(run.jobs)}
         for name, text in facts.items():
             run.add({"name": name, "text": text}, f"{name}: {text}")

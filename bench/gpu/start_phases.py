@@ -6,7 +6,8 @@ line shows one phase: its seconds, processor seconds of the main thread, how oft
 entered, and when it first began and last ended, in seconds from ``torch.compile``.  Phases
 of PyTorch's (``torch._dynamo.utils.compilation_time_metrics``) have seconds and counts
 only.  A phase includes those that run in it; what runs in other threads counts once for
-each of them.  Counters say whether PyTorch's caches had the graphs.
+each of them.  Counters say whether PyTorch's caches had the graphs.  The bytecode of Python
+modules is compiled before.
 
     python -m bench.gpu.start_phases [--workload NAME]... [--contender NAME]...
 """
@@ -31,6 +32,7 @@ from typing import Any
 import torch
 from attrs import asdict, define, field
 
+from bench.bytecode import with_bytecode
 from bench.gpu.contenders import CONTENDERS, reason_of, step_of, take_output
 from bench.gpu.models import WORKLOADS
 
@@ -231,15 +233,19 @@ def main() -> None:
     from bench.machine import describe_machine  # it imports wrapperir
 
     print(describe_machine(), torch.cuda.get_device_name(0), flush=True)
-    for workload in options.workload or _WORKLOADS:
-        for contender in options.contender or _CONTENDERS:
-            with tempfile.TemporaryDirectory() as caches:
+    with tempfile.TemporaryDirectory() as folder:
+        environment = with_bytecode(Path(folder) / "bytecode")
+        for workload in options.workload or _WORKLOADS:
+            for contender in options.contender or _CONTENDERS:
+                caches = f"{folder}/{workload}-{contender}"
                 for start in ("cold", "warm"):
-                    found = _start(workload, contender, caches)
+                    found = _start(workload, contender, caches, environment)
                     _show(f"{workload}, {contender}, {start}", found)
 
 
-def _start(workload: str, contender: str, caches: str) -> Mapping[str, Any]:
+def _start(
+    workload: str, contender: str, caches: str, environment: Mapping[str, str]
+) -> Mapping[str, Any]:
     """Return the phases of a new process with its caches in a directory."""
     places = {
         "TORCHINDUCTOR_CACHE_DIR": f"{caches}/inductor",
@@ -248,7 +254,7 @@ def _start(workload: str, contender: str, caches: str) -> Mapping[str, Any]:
     }
     done = subprocess.run(
         [sys.executable, "-m", "bench.gpu.start_phases", "--child", workload, contender],
-        env={**os.environ, **places},
+        env={**environment, **places},
         cwd=Path(__file__).parents[2],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
