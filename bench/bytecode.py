@@ -1,8 +1,8 @@
 """Bytecode of Python modules, compiled before a start is timed.
 
-pip compiles it when it installs a package.  Where nothing did, as in an image that cannot be
-written, each process compiles the source of all that it imports: 11 of the 21 seconds of a
-cold start with Inductor were that, on one machine.
+pip compiles it when it installs a package.  Where nothing did, as in an image that cannot
+be written, each process compiles the source of all that it imports: 11 of the 21 seconds of
+a cold start with Inductor were that, on one machine.
 """
 
 import importlib

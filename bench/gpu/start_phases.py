@@ -16,7 +16,6 @@ import argparse
 import functools
 import importlib
 import json
-import os
 import subprocess
 import sys
 import tempfile
