@@ -108,7 +108,6 @@ def _compile_by_lowering(
 ) -> Callable[..., Any]:
     """Compile a graph without Inductor, as :func:`wrapperir_backend` does with it."""
     from wrapperir.frontend.lowering.compile import LoweringSettings, compile_graph
-    from wrapperir.lowering.schedule import Rounding
 
     implied = {"graphs": mode in _REPLAYING}
     if mode not in (None, "default", *_REPLAYING):
@@ -143,7 +142,7 @@ def _compile_by_lowering(
         example_inputs,
         compile,
         LoweringSettings(
-            rounding=Rounding(chosen.rounding),
+            rounding=chosen.rounding,
             times_configs=times_configs,
             cache_key=cache_key(chosen),
             fall_back=None if chosen.fallback is None else fall_back,

@@ -33,7 +33,6 @@ from wrapperir.frontend.lowering.padding import (
     report_strides,
     take_examples,
 )
-from wrapperir.frontend.lowering.partition import partition
 from wrapperir.frontend.lowering.program_cache import (
     find_program,
     keep_program,
@@ -41,7 +40,6 @@ from wrapperir.frontend.lowering.program_cache import (
 )
 from wrapperir.frontend.output_code import show_output_code, show_texts
 from wrapperir.ir import KernelDefinitionLine, Program
-from wrapperir.lowering.schedule import Rounding
 
 if TYPE_CHECKING:
     from wrapperir.emit import Loaded
@@ -62,12 +60,13 @@ FallBack: TypeAlias = Callable[[torch.fx.GraphModule, Sequence[Any], bool], Any]
 class LoweringSettings:
     """Settings of the compilation of a graph.
 
+    ``rounding`` is the value of a :class:`~wrapperir.lowering.schedule.Rounding`.
     Without ``times_configs``, kernels have their first config only, which rules choose.
     Programs are kept for later processes if ``cache_key`` is the key of how they are
     compiled.
     """
 
-    rounding: Rounding = Rounding.FUSED
+    rounding: str = "fused"
     times_configs: bool = True
     cache_key: str | None = None
     fall_back: FallBack | None = None
@@ -94,7 +93,7 @@ def compile_graph(
         def compile_traced(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
             fall_back = settings.fall_back
             take_examples(module, inputs)
-            if settings.rounding is Rounding.FUSED:  # it rounds once where eager does twice
+            if settings.rounding == "fused":  # it rounds once where eager does twice
                 if backward:
                     accumulate_rows(module.graph)
                 accumulate_products(module.graph)
@@ -114,12 +113,20 @@ def compile_graph(
         bw_compiler=compiler(backward=True),
         inference_compiler=compiler(backward=False),
         decompositions=dict(table()),
-        partition_fn=partition,
+        partition_fn=_partition,
         keep_inference_input_mutations=True,
     )
     with functorch_config.patch(unlift_effect_tokens=True):  # no arguments of the graph
         compiled: Callable[..., Any] = backend(graph, list(example_inputs))
     return compiled
+
+
+def _partition(
+    joint: torch.fx.GraphModule, inputs: Sequence[Any], **settings: Any
+) -> tuple[torch.fx.GraphModule, torch.fx.GraphModule]:
+    from wrapperir.frontend.lowering.partition import partition  # for training only
+
+    return partition(joint, inputs, **settings)
 
 
 @frozen
@@ -157,7 +164,7 @@ class _TracedGraph:
     def _key(self, donated: frozenset[int]) -> str | None:
         settings = self.settings
         tag: str = torch.compiler.config.cache_key_tag
-        chosen = [settings.cache_key, settings.rounding.value, settings.times_configs, tag]
+        chosen = [settings.cache_key, settings.rounding, settings.times_configs, tag]
         return graph_key(self.module, [*chosen, self.backward, sorted(donated)])
 
     def _load(self, kept: KeptProgram) -> "Loaded":
@@ -194,10 +201,12 @@ class _TracedGraph:
         return (retaining(loaded, given) if given else loaded), kept
 
     def _lower(self, donated: frozenset[int]) -> Lowered:
+        # Not where a kept program is loaded, which is quicker without these modules.
         from wrapperir.frontend.lowering.lower import lower_to_program
+        from wrapperir.lowering.schedule import Rounding
 
         graph = self.module.graph
-        rounding = self.settings.rounding
+        rounding = Rounding(self.settings.rounding)
         try:
             for node in graph.find_nodes(op="placeholder"):
                 refuse_jagged_size(node.meta.get("val"))
