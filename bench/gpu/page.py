@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from bench.gpu.contenders import CONTENDERS
+from bench.gpu.contenders import CONTENDERS, TIMED
 from bench.gpu.figures import GOALS, Figures, Goal
 from bench.gpu.models import WORKLOADS, Workload
 from bench.markdown import escape_cell
@@ -24,6 +24,7 @@ other processes used the GPU.
 - *wrapperir, Python* and *wrapperir, C++*: `backend="wrapperir"` with these emitters;
   *wrapperir, reduce-overhead*: with `mode="reduce-overhead"`.
 - *own kernels*: with the option `frontend="lowering"`, and `graphs` for *reduce-overhead*.
+- *Dynamo alone*: `backend="eager"`, which compiles nothing.
 - *bare replay*: the call of *wrapperir, Python*, recorded by hand in a CUDA graph and
   replayed with the inputs of the recording, in *moved* too. No replay of the same kernels
   takes less.
@@ -97,9 +98,9 @@ def _calls_table(figures: Figures, workloads: Sequence[Workload]) -> str:
     for workload in workloads:
         kinds = ("in_place", ""), ("waited", ", waited"), ("moved", ", moved")
         for kind, suffix in kinds:
-            numbers = [figures.number(workload.name, c.name, kind) for c in CONTENDERS]
+            numbers = [figures.number(workload.name, c.name, kind) for c in TIMED]
             rows.append([f"{workload.title}{suffix}", *map(_format, numbers)])
-    return _table(["workload", *(c.title for c in CONTENDERS)], rows)
+    return _table(["workload", *(c.title for c in TIMED)], rows)
 
 
 def _goal_cell(goal: Goal, figures: Figures, workload: str) -> str:

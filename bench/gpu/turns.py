@@ -33,6 +33,7 @@ from attrs import define, field
 
 from bench.gpu.contenders import (
     CONTENDERS,
+    TIMED,
     Contender,
     Step,
     captured,
@@ -238,7 +239,7 @@ def measure(workload: Workload, rounds: int, without: Sequence[str], say: Say) -
     torch.manual_seed(0)
     prepared = workload.prepare()
     contest = Contest(workload=workload, prepared=prepared, say=say)
-    for contender in CONTENDERS:
+    for contender in TIMED:
         if contender.name not in without:
             contest.compile(contender)
     gc.collect()

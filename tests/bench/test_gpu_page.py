@@ -1,12 +1,13 @@
 """The page of `make bench-gpu`, from records as a run leaves them."""
 
+import os
 from pathlib import Path
 
 import pytest
 import torch
 
 from bench.gpu import speed
-from bench.gpu.contenders import CONTENDERS, LONGEST_REASON, reason_of
+from bench.gpu.contenders import CONTENDERS, LONGEST_REASON, TIMED, reason_of
 from bench.gpu.figures import GOALS, Figures
 from bench.gpu.models import WORKLOADS, Workload
 from bench.gpu.page import SECTIONS, checks_missing, page_text, skipped
@@ -124,7 +125,13 @@ def test_a_contender_that_fails_says_why(tmp_path: Path) -> None:
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
     results = ResultFile(tmp_path / "results.jsonl")
-    run = speed.Run(results=results, folder=tmp_path / "caches", rounds=1, jobs=2)
+    run = speed.Run(
+        results=results,
+        folder=tmp_path / "caches",
+        environment=os.environ,
+        rounds=1,
+        jobs=2,
+    )
     record, words = speed._build(run, "softmaxes", "eager")
     assert record["name"] == "softmaxes/eager/build"
     assert NO_GPU in str(record["skipped"])
@@ -139,14 +146,16 @@ def test_builds_that_have_figures_are_not_made_again(tmp_path: Path) -> None:
     ]
     done = Figures(records_of(*built))
     results = ResultFile(tmp_path / "results.jsonl")
-    run = speed.Run(results=results, folder=tmp_path, rounds=1, jobs=2)
+    run = speed.Run(
+        results=results, folder=tmp_path, environment=os.environ, rounds=1, jobs=2
+    )
     speed.measure_builds(run, WORKLOADS[:1], done)
     assert not results.read()
 
 
 def test_a_workload_is_timed_when_each_contender_has_every_figure_or_a_reason() -> None:
     calls = {"in_place": 1.0, "moved": 1.0, "waited": 1.0}
-    names = [f"gpt2/{contender.name}/calls" for contender in CONTENDERS]
+    names = [f"gpt2/{contender.name}/calls" for contender in TIMED]
     records: dict[str, Record] = {name: {"name": name, **calls} for name in names}
     assert Figures(records).timed("gpt2")
     assert not Figures(records).timed("bert")
@@ -165,6 +174,18 @@ def test_memory_is_on_the_page_without_times() -> None:
     assert lines_of(page, "| Inductor | – |", "| 50.0 | 60.0 |")
     assert lines_of(page, "1.00 ≤ 1.00", "memory allocated, Python")
     assert "2 goals are met, 0 missed" in page
+
+
+def test_a_contender_may_need_no_memory() -> None:
+    built: list[Record] = [
+        {"name": f"{workload}/{contender}/build", "allocated": size, "reserved": 0.0}
+        for workload in ("gpt2", "products")
+        for contender, size in (("inductor", 50.0), ("python", 0.0))
+    ]
+    page = page_text(Figures(records_of(*built)))
+    (row,) = lines_of(page, "0.00 ≤ 1.00", "memory allocated, Python")
+    assert row.endswith("| 0.00 |")
+    assert lines_of(page, "memory reserved, Python", "| – | – | – |")
 
 
 def test_the_page_tells_its_commits_and_turns() -> None:
@@ -209,7 +230,9 @@ def test_each_record_is_kept_and_the_page_written(
 ) -> None:
     monkeypatch.setattr(speed, "PAGE", tmp_path / "page.md")
     results = ResultFile(tmp_path / "results.jsonl")
-    run = speed.Run(results=results, folder=tmp_path, rounds=1, jobs=2)
+    run = speed.Run(
+        results=results, folder=tmp_path, environment=os.environ, rounds=1, jobs=2
+    )
     run.add({"name": "machine", "text": "here"}, "began")
     assert "here" in (tmp_path / "page.md").read_text()
     line = {
@@ -236,7 +259,13 @@ def test_a_workload_that_fails_says_why_and_nothing_is_lost(
         pytest.skip("there is a GPU")
     monkeypatch.setattr(speed, "PAGE", tmp_path / "page.md")
     results = ResultFile(tmp_path / "results.jsonl")
-    run = speed.Run(results=results, folder=tmp_path / "caches", rounds=1, jobs=2)
+    run = speed.Run(
+        results=results,
+        folder=tmp_path / "caches",
+        environment=os.environ,
+        rounds=1,
+        jobs=2,
+    )
     run.add({"name": "machine", "text": "here"}, "began")
     speed.measure_calls(run, [WORKLOADS[-1]])
     page = (tmp_path / "page.md").read_text()
@@ -258,7 +287,13 @@ def test_the_output_of_a_section_is_kept(
 ) -> None:
     monkeypatch.setattr(speed, "PAGE", tmp_path / "page.md")
     results = ResultFile(tmp_path / "results.jsonl")
-    run = speed.Run(results=results, folder=tmp_path / "caches", rounds=1, jobs=2)
+    run = speed.Run(
+        results=results,
+        folder=tmp_path / "caches",
+        environment=os.environ,
+        rounds=1,
+        jobs=2,
+    )
     speed.measure_sections(run, ["host.gpu_launch"])
     text = Figures(results.read()).text("host.gpu_launch")
     assert text.startswith("wrapperir-")
