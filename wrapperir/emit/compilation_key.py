@@ -40,7 +40,7 @@ def compilation_key(
 @functools.cache
 def _package_digest(name: str) -> str | None:
     """Return the digest of a package's files; ``None`` if it is not in one directory."""
-    paths = list(getattr(sys.modules.get(name), "__path__", ()))
+    paths: list[str] = list(getattr(sys.modules.get(name), "__path__", ()))
     if len(paths) != 1 or not os.path.isdir(paths[0]):
         return None
     root = paths[0]
