@@ -133,7 +133,8 @@ def _status_of(arguments: Sequence[str]) -> int:
     """Run Python with ``-c`` or ``-m``, and what ends it; return the exit status."""
     status: object = 0
     option, what, *sys.argv[1:] = arguments
-    sys.path.insert(0, "")
+    given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:0] = ["", *(folder for folder in given if folder not in ("", *sys.path))]
     try:
         if option == "-m":
             runpy.run_module(what, run_name="__main__", alter_sys=True)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from wrapperir.ir.builder import ProgramBuilder as ProgramBuilder
     from wrapperir.loading import load as load
     from wrapperir.passes import MEMORY_PASSES as MEMORY_PASSES
-    from wrapperir.passes import run_passes as run_passes
+    from wrapperir.pipelines import run_passes as run_passes
     from wrapperir.text import format_json as format_json
     from wrapperir.text import format_program as format_program
     from wrapperir.text import parse_json as parse_json
@@ -57,7 +57,8 @@ _NAMES = {
     " Program ScalarParameter SizeOf Symbol TensorType ZeroMode ceildiv tensor",
     "wrapperir.ir.builder": "ProgramBuilder",
     "wrapperir.loading": "load",
-    "wrapperir.passes": "MEMORY_PASSES run_passes",
+    "wrapperir.passes": "MEMORY_PASSES",
+    "wrapperir.pipelines": "run_passes",
     "wrapperir.text": "format_json format_program parse_json parse_program",
 }
 """The public names of each module."""

@@ -1,7 +1,6 @@
 """The ``torch.compile`` backend: ``torch.compile(model, backend="wrapperir")``."""
 
 import difflib
-import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -19,15 +18,15 @@ if TYPE_CHECKING:
 
     from wrapperir.emit import Loaded
     from wrapperir.frontend import Lowered
-
-_logger = logging.getLogger("wrapperir.graphs")
+    from wrapperir.pipelines import PassLike
 
 
 @frozen(kw_only=True)
 class BackendOptions:
     """The options of ``torch.compile(..., options={...})``.
 
-    ``passes`` run in this order on each program; ``None`` stands for the passes that plan
+    ``passes``, texts of pipelines and functions, run in this order on each program;
+    ``None`` stands for the passes that plan
     its memory with lines that the emitter supports.  With ``graphs``, ``capture_graphs`` is
     one of them, or runs before those that are named.  In ``dump_dir``, each program and its
     emitted files are written to a folder of their own.  With ``check_memory``,
@@ -42,7 +41,7 @@ class BackendOptions:
     """
 
     emitter: str | Emitter = "python"
-    passes: tuple[str, ...] | None = None
+    passes: "tuple[PassLike, ...] | None" = None
     graphs: bool = False
     dump_dir: Path | None = None
     check_memory: bool = False
@@ -162,6 +161,7 @@ def preparing(options: BackendOptions, inputs: Sequence[Any]) -> Callable[..., N
     """
     import torch
 
+    from wrapperir.emit.default_passes import captures_graphs
     from wrapperir.emit.pipeline import find_emitter
     from wrapperir.emit.preparation import prepare
 
@@ -169,7 +169,7 @@ def preparing(options: BackendOptions, inputs: Sequence[Any]) -> Callable[..., N
     coming = ComingPrograms(
         devices=frozenset(tensor.device.type for tensor in tensors),
         is_new=False,
-        graphs=bool(options.graphs) or "capture_graphs" in (options.passes or ()),
+        graphs=bool(options.graphs) or captures_graphs(options.passes or ()),
         own_kernels=options.frontend == "lowering",
     )
 
@@ -186,11 +186,13 @@ def cache_key(options: BackendOptions) -> str | None:
     """Return the key of how programs are compiled; ``None`` if they are not to be kept.
 
     Programs are not kept if they are dumped, if a function of the user's compiles the
-    emitted graph, or if the emitter is an object, which may have settings of its own.
+    emitted graph or is a pass, or if the emitter is an object, which may have settings of
+    its own.
     """
     import torch
 
     from wrapperir.emit.compilation_key import compilation_key
+    from wrapperir.emit.default_passes import can_tile, installed_passes
     from wrapperir.emit.pipeline import find_emitter
     from wrapperir.plugin import plugin_manager
 
@@ -200,19 +202,22 @@ def cache_key(options: BackendOptions) -> str | None:
         return None
     try:
         emitter = find_emitter(named)
+        passes = installed_passes(options.passes) if options.passes else ()
     except DiagnosticError:
         return None  # it is raised when the first program is compiled
+    if passes is None:
+        return None
     settings = {
-        "passes": options.passes,
+        "passes": None if options.passes is None else [text for text, _ in passes],
         "graphs": options.graphs,
         "check_memory": options.check_memory,
-        "tiles": torch.cuda.is_available() and _can_tile(emitter),
+        "tiles": torch.cuda.is_available() and can_tile(emitter),
     }
     renderers: list[object] = []
     if options.frontend == "lowering":
         for device in ("cpu", "cuda"):
             renderers += plugin_manager().renderers(device)
-    return compilation_key(emitter, settings, renderers)
+    return compilation_key(emitter, settings, renderers, {package for _, package in passes})
 
 
 def read_options(options: Mapping[str, object]) -> BackendOptions:
@@ -226,9 +231,7 @@ def read_options(options: Mapping[str, object]) -> BackendOptions:
     if not isinstance(emitter, str | Emitter):
         raise _mistyped("emitter", "an emitter, or the name of one", emitter)
     passes = options.get("passes")
-    names = _strings(passes)
-    if passes is not None and names is None:
-        raise _mistyped("passes", "a sequence of names of passes", passes)
+    given = None if passes is None else _read_passes(passes)
     graphs = options.get("graphs", settings.pop("triton.cudagraphs", False))
     if not isinstance(graphs, bool):
         raise _mistyped("graphs", "true or false", graphs)
@@ -248,7 +251,7 @@ def read_options(options: Mapping[str, object]) -> BackendOptions:
         raise Code.INVALID_OPTION.error(message)
     return BackendOptions(
         emitter=emitter,
-        passes=names,
+        passes=given,
         graphs=graphs,
         dump_dir=None if dump_dir is None else Path(os.fspath(dump_dir)),
         check_memory=check_memory,
@@ -296,13 +299,22 @@ def _unknown(name: str, settings: Iterable[str]) -> Diagnostic:
     )
 
 
-def _strings(value: object) -> tuple[str, ...] | None:
-    """Return a list or tuple of strings as a tuple, and ``None`` for anything else."""
-    if not isinstance(value, list | tuple):
-        return None
-    items = cast(Sequence[object], value)
-    strings = tuple(item for item in items if isinstance(item, str))
-    return strings if len(strings) == len(items) else None
+def _read_passes(value: object) -> "tuple[PassLike, ...]":
+    """Return a pipeline's text, or a list or tuple of texts and functions, as a tuple.
+
+    Raises:
+        DiagnosticError: WIR661, it is something else.
+    """
+    items = (value,) if isinstance(value, str) else _items(value)
+    if items is None or not all(isinstance(item, str) or callable(item) for item in items):
+        wanted = "the text of a pipeline, or a sequence of names of passes and functions"
+        raise _mistyped("passes", wanted, value)
+    return cast("tuple[PassLike, ...]", tuple(items))
+
+
+def _items(value: object) -> Sequence[object] | None:
+    """Return a list or tuple, and ``None`` for anything else."""
+    return cast(Sequence[object], value) if isinstance(value, list | tuple) else None
 
 
 def _mistyped(name: str, wanted: str, value: object) -> DiagnosticError:
@@ -326,6 +338,7 @@ def compile_lowered(
             ``compile_graph``.
     """
     from wrapperir.emit import compile_program
+    from wrapperir.emit.default_passes import passes_to_run
     from wrapperir.emit.pipeline import find_emitter
 
     emitter = options.emitter
@@ -349,51 +362,4 @@ def compile_lowered(
         dump_dir=folder,
         check_memory=options.check_memory,
         show=show,
-    )
-
-
-def passes_to_run(
-    named: tuple[str, ...] | None, emitter: Emitter, *, graphs: bool
-) -> tuple[str, ...]:
-    """Return the passes that are named, by default those below.
-
-    ``multiply_convolutions`` is the first, unless PyTorch is asked for deterministic
-    algorithms: it then refuses products where it takes convolutions.  The memory passes
-    follow, with ``split_products``, and with ``tile_attention`` and ``tile_products`` where
-    the emitter and the GPU can run their kernels.  With
-    ``graphs`` they capture graphs, if they do not do so already.  An emitter without graph
-    regions is given none, and a warning is logged.
-    """
-    import torch
-
-    from wrapperir.ir import AllocateLine, GraphRegionLine, ReinterpretLine
-    from wrapperir.passes import memory_passes
-
-    if graphs and GraphRegionLine not in emitter.support.lines:
-        _logger.warning("the %s emitter has no graph regions", emitter.name)
-        graphs = False
-    if named is None:
-        names = memory_passes(emitter.support.lines, graphs=graphs)
-        can_multiply = emitter.support.lines >= {AllocateLine, ReinterpretLine}
-        own = ["split_products"] if can_multiply else []
-        own += ["tile_attention", "tile_products"] if _can_tile(emitter) else []
-        # Products of other frontends have results that are not allocated before.
-        at = 1 + names.index("use_out_variants") if "use_out_variants" in names else 0
-        names = (*names[:at], *own, *names[at:])
-        if can_multiply and not torch.are_deterministic_algorithms_enabled():
-            names = ("multiply_convolutions", *names)
-        return names
-    return ("capture_graphs", *named) if graphs and "capture_graphs" not in named else named
-
-
-def _can_tile(emitter: Emitter) -> bool:
-    from wrapperir.ir import Language
-    from wrapperir.kernels import present_targets
-
-    least = 80  # earlier ones have no bf16, and less shared memory
-    targets = present_targets()
-    return (
-        Language.TRITON in emitter.support.languages
-        and bool(targets)
-        and all(target.capability >= least for target in targets)
     )

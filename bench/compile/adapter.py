@@ -25,7 +25,7 @@ from torch._inductor.codegen.wrapper import PythonWrapperCodegen
 
 from bench.demo.models import DEMO
 from bench.model_run import ModelTask
-from wrapperir import passes
+from wrapperir import pipelines
 from wrapperir.emit import pipeline
 from wrapperir.frontend.inductor import build
 from wrapperir.frontend.inductor.wrapper import CaptureWrapper
@@ -81,7 +81,7 @@ def measure(task: ModelTask, backend: str) -> Times:
             ("plan", PythonWrapperCodegen, "run_wrapper_ir_passes"),
             ("convert", build, "build_program"),
             ("prepare", pipeline, "prepare_program"),
-            ("passes", passes, "run_passes"),
+            ("passes", pipelines, "run_passes"),
             ("emit", pipeline, "emit_program"),
             ("load", type(emitter), "load"),
         ]

@@ -20,7 +20,8 @@ from bench.machine import describe_machine
 from wrapperir.emit import Loaded, compile_program
 from wrapperir.frontend.lowering import products
 from wrapperir.frontend.lowering.exported import lower_exported
-from wrapperir.passes import memory_passes, run_passes
+from wrapperir.passes import memory_passes
+from wrapperir.pipelines import run_passes
 from wrapperir_python.emitter import PythonEmitter
 
 CALLS = 20

@@ -21,7 +21,8 @@ from wrapperir.emit import Loaded, compile_program
 from wrapperir.frontend.aten import small_products
 from wrapperir.frontend.aten.small_products import sum_of_products
 from wrapperir.frontend.inductor import capture
-from wrapperir.passes import memory_passes, run_passes
+from wrapperir.passes import memory_passes
+from wrapperir.pipelines import run_passes
 from wrapperir_python.emitter import PythonEmitter
 
 SHAPES = (

@@ -24,7 +24,7 @@ from bench.machine import describe_machine
 from wrapperir import ir as wir
 from wrapperir.emit import Emitter
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.passes import run_passes
+from wrapperir.pipelines import run_passes
 from wrapperir_cpp.emitter import CppEmitter
 from wrapperir_python.emitter import PythonEmitter
 

@@ -36,7 +36,8 @@ from wrapperir.frontend.lowering.compile import LoweringSettings
 from wrapperir.frontend.lowering.compile import compile_graph as compile_by_lowering
 from wrapperir.interp import Interpreter
 from wrapperir.ir import ExternKernelLine, Program
-from wrapperir.passes import MEMORY_PASSES, run_passes
+from wrapperir.passes import MEMORY_PASSES
+from wrapperir.pipelines import run_passes
 
 TASKS = {task.name: task for task in DEMO} | ZOO
 PAGE = ROOT / "docs" / "results" / "lowering-bytes.md"

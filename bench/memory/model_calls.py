@@ -20,7 +20,7 @@ from wrapperir.emit import Loaded, Value, compile_program
 from wrapperir.frontend import Lowered
 from wrapperir.frontend.inductor import compile_graph
 from wrapperir.ir import Program
-from wrapperir.passes import run_passes
+from wrapperir.pipelines import run_passes
 
 Backend: TypeAlias = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
 

@@ -1,6 +1,8 @@
 """Options of the backend."""
 
 import logging
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,17 +18,17 @@ from wrapperir import kernels
 from wrapperir.backend import (
     OPTIONS,
     compile_lowered,
-    passes_to_run,
     read_options,
     wrapperir_backend,
 )
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import Value
 from wrapperir.emit.artifact import dump_folder
+from wrapperir.emit.default_passes import passes_to_run
 from wrapperir.emit.pipeline import find_emitter
 from wrapperir.frontend import Lowered
 from wrapperir.ir import GraphRegionLine, Language, Program
-from wrapperir.passes import MEMORY_PASSES
+from wrapperir.passes import MEMORY_PASSES, insert_frees
 from wrapperir.text import parse_program
 from wrapperir_python.emitter import PythonEmitter
 
@@ -62,6 +64,11 @@ def test_what_may_be_given(tmp_path: Path) -> None:
     assert options.compile_graph is compiled
     assert options.passes == ("simplify_expressions",)
     assert options.dump_dir == tmp_path
+    assert read_options({"passes": "memory, check_nans"}).passes == ("memory, check_nans",)
+    assert read_options({"passes": [insert_frees, "memory"]}).passes == (
+        insert_frees,
+        "memory",
+    )
 
 
 @given(st.text().filter(lambda name: name not in OPTIONS))
@@ -78,8 +85,9 @@ def test_an_unknown_option_is_named_with_the_valid_ones(name: str) -> None:
     ("name", "value"),
     [
         ("emitter", 3),
-        ("passes", "fold"),
-        ("passes", [3]),
+        ("passes", 3),
+        ("passes", {"fold": 1}),
+        ("passes", ["fold", 3]),
         ("dump_dir", 3),
         ("check_memory", 1),
         ("graphs", "yes"),
@@ -154,6 +162,12 @@ def test_graphs_are_captured_before_memory_is_planned() -> None:
     named = ("insert_frees", "capture_graphs")
     assert passes_to_run(named, emitter, graphs=True) == named
     assert passes_to_run(named, emitter, graphs=False) == named
+    text = ("insert_frees, capture_graphs(least_gain = 1.0)",)
+    assert passes_to_run(text, emitter, graphs=True) == text
+    assert passes_to_run((insert_frees,), emitter, graphs=True) == (
+        "capture_graphs",
+        insert_frees,
+    )
     default = ("multiply_convolutions", *PLANNING)
     assert passes_to_run(None, emitter, graphs=False) == default
     torch.use_deterministic_algorithms(True)
@@ -238,3 +252,14 @@ program @main(%x: f32[2]) {
     compile_lowered(Lowered(program, {}), options, "forward")
     report = (tmp_path / "forward-0" / "graphs.txt").read_text()
     assert "there are no graphs for cpu" in report
+
+
+def test_a_key_of_programs_imports_no_pass() -> None:
+    script = """
+import sys
+from wrapperir.backend import BackendOptions, cache_key
+assert cache_key(BackendOptions()) is not None
+found = [name for name in sys.modules if name.startswith("wrapperir.passes")]
+assert not found, found
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)

@@ -31,6 +31,7 @@ from wrapperir.frontend.kept_programs import (
 )
 from wrapperir.frontend.lowering.compile import _TracedGraph
 from wrapperir.frontend.lowering.program_cache import program_cache
+from wrapperir.ir import Program
 from wrapperir_python.emitter import PythonEmitter
 
 EMITTERS = ("python", "cpp", "fx")
@@ -192,6 +193,31 @@ def test_other_options_are_other_programs(changed: dict[str, Any], calls: Calls)
         result = compiled_anew(products, **changed)(x)
     torch.testing.assert_close(result, products(x))
     assert calls.built == 2
+
+
+def renamed(program: Program) -> Program:
+    return evolve(program, name="renamed")
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("passes", "built"),
+    [
+        (["memory"], 1),
+        ("memory, plan_memory(planned = 'both')".replace("'", '"'), 1),
+        (["memory", renamed], 2),
+    ],
+    ids=str,
+)
+def test_a_program_is_kept_unless_a_function_is_a_pass(
+    passes: object, built: int, calls: Calls
+) -> None:
+    x = torch.randn(4, 4)
+    with torch.no_grad():
+        for _ in range(2):
+            result = compiled_anew(products, passes=passes)(x)
+            torch.testing.assert_close(result, products(x))
+    assert calls.built == built
 
 
 @BOTH

@@ -25,7 +25,7 @@ POINTS = (
     "wrapperir.frontend.inductor.build.build_program",
     "wrapperir.frontend.inductor.session.keep_apart",
     "wrapperir.verify.verify",
-    "wrapperir.passes.run_passes",
+    "wrapperir.pipelines.run_passes",
     "wrapperir.emit.pipeline.check_support",
     "wrapperir.emit.pipeline.output_code",
     "wrapperir.frontend.output_code.built_once",

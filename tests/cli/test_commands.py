@@ -1,5 +1,6 @@
 import json
 import os
+import shlex
 import stat
 from pathlib import Path
 
@@ -11,7 +12,8 @@ from tests.cli.files import ADD, broken, invoke
 from tests.torch_release import BEFORE_2_12
 from wrapperir.cli.main import main
 from wrapperir.diagnostics import Code
-from wrapperir.passes import PASSES, run_passes
+from wrapperir.passes import MEMORY_PASSES, PASSES, format_parameter, parameters_of
+from wrapperir.pipelines import run_passes
 from wrapperir.text import format_program, parse_json, parse_program
 
 
@@ -56,12 +58,12 @@ def test_faults_of_a_json_program_are_shown_in_its_text(folder: Path) -> None:
 def test_opt_runs_passes_in_order_and_shows_changes(folder: Path) -> None:
     names = ["simplify_expressions", "remove_dead_lines"]
     options = [part for name in names for part in ("--pass", name)]
-    result = invoke("opt", *options, "--print-after-all", "add.wir")
+    result = invoke("opt", *options, "--print-after", "all", "add.wir")
     assert result.exit_code == 0
     assert result.stdout == format_program(run_passes(parse_program(ADD), names))
     assert "-  %unused = allocate f32[2 * 32]" in result.stderr
     assert "+  %unused = allocate f32[64]" in result.stderr
-    again = invoke("opt", *options, "--print-after-all", "-", input=result.stdout)
+    again = invoke("opt", *options, "--print-after", "all", "-", input=result.stdout)
     assert "remove_dead_lines: nothing changed" in again.stderr
 
 
@@ -78,17 +80,56 @@ def test_an_unknown_pass_lists_the_passes(folder: Path) -> None:
     assert "remove_dead_lines" in result.stderr
     assert "did you mean" not in result.stderr
     assert result.stdout == ""
-    meant = invoke("opt", "--pass", "memory_plan", "--pass", "planmemory", "add.wir")
+    meant = invoke("opt", "--pass", "no_such, planmemory", "add.wir")
+    assert meant.stderr.count("WIR740") == 2
     assert meant.stderr.count("did you mean") == 1
-    assert "hint: did you mean plan_memory? passes are " in meant.stderr
+    assert "hint: did you mean `plan_memory`? passes are " in meant.stderr
 
 
 def test_the_help_of_opt_lists_the_passes(folder: Path) -> None:
-    listed = invoke("opt", "--help").stdout.partition("Passes:\n")[2]
+    listed = invoke("opt", "--help").stdout.partition("Passes of wrapperir:\n")[2]
     words = " ".join(listed.split())
     for name, run in PASSES.items():
         summary = (run.__doc__ or "").partition("\n")[0].replace("``", "")
-        assert f"{name} {summary}" in words
+        declared = ", ".join(map(format_parameter, parameters_of(run)))
+        assert f"{name}{f'({declared})' if declared else ''} {summary}" in words
+    assert f"Pipelines of wrapperir: memory {', '.join(MEMORY_PASSES)}" in words
+
+
+def test_a_pipeline_is_given_as_text(folder: Path) -> None:
+    text = 'memory, plan_memory(planned = "outputs"), remove_dead_lines'
+    result = invoke("opt", "--pass", text, "add.wir")
+    assert result.exit_code == 0
+    assert result.stdout == format_program(run_passes(parse_program(ADD), text))
+
+
+@pytest.mark.parametrize("command", ["opt", "emit", "run", "memory", "graphs", "tune"])
+def test_a_wrong_pipeline_is_shown_at_its_place(folder: Path, command: str) -> None:
+    result = invoke(command, "--pass", "insert_frees", "--pass", "free_early, 3", "add.wir")
+    assert result.exit_code == 1
+    assert "--pass:1:13: error WIR741: expected the name of a pass" in result.stderr
+    assert "   1 | free_early, 3\n     |             ^\n" in result.stderr
+
+
+def test_the_passes_whose_changes_are_shown_must_run(folder: Path) -> None:
+    shown = ("--print-after", "remove_dead_lines", "--print-after", "free_early")
+    options = ("--pass", "memory, remove_dead_lines", *shown)
+    result = invoke("opt", *options, "add.wir")
+    assert result.exit_code == 0
+    assert "before remove_dead_lines" in result.stderr
+    assert "before plan_memory" not in result.stderr
+    wrong = invoke("opt", *options, "--print-after", "free_earl", "add.wir")
+    assert wrong.exit_code == 2
+    assert "did you mean free_early? these passes run: insert_frees, " in wrong.stderr
+    nothing = invoke("opt", "--print-after", "free_early", "add.wir")
+    assert "--print-after free_early: these passes run: none" in nothing.stderr
+
+
+def test_compile_shows_what_passes_change(folder: Path) -> None:
+    options = ("--pass", "remove_dead_lines", "--print-after", "all", "-o", "out")
+    result = invoke("compile", "add.wir", "--constants", "weights.pt", *options)
+    assert result.exit_code == 0
+    assert "-  %unused = allocate f32[2 * 32]" in result.stderr
 
 
 def test_emit_writes_one_file_or_a_directory(folder: Path) -> None:
@@ -336,7 +377,7 @@ def test_the_examples_of_each_help_run(folder: Path, command: str) -> None:
     for example in examples:
         output = ""
         for part in example.split(" | "):
-            result = invoke(*part.split()[1:], input=output)
+            result = invoke(*shlex.split(part)[1:], input=output)
             assert result.exit_code == 0, (part, result.output)
             output = result.stdout
 

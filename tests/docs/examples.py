@@ -2,9 +2,9 @@
 
 ``python`` blocks run, in order, in one namespace a page; ``console`` blocks run each
 ``$`` command and compare what it prints; ``wir`` blocks that hold a whole program are
-read.  A block after ``<!-- file: NAME -->``, also one of ``cpp``, is written to that file
-for the commands after it, and the paragraph above names it.  ``sh`` blocks (installing,
-cloning) are not run.
+read.  A block after ``<!-- file: NAME -->``, also one of ``cpp`` or ``toml``, is written
+to that file for the commands after it, and the paragraph above names it.  ``sh`` blocks
+(installing, cloning) are not run.
 """
 
 import doctest
@@ -156,6 +156,7 @@ SYBIL = Sybil(
         CodeBlockParser("console", _run_console),
         CodeBlockParser("wir", _read_program),
         CodeBlockParser("cpp", _write_if_named),
+        CodeBlockParser("toml", _write_if_named),
         SkipParser(),
     ]
 )

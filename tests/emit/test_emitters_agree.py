@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from tests.draws import draws
 from wrapperir.ir import Language, Program
-from wrapperir.passes import MEMORY_PASSES, PASSES, capture_regions, run_passes
+from wrapperir.passes import MEMORY_PASSES, PASSES, capture_regions
+from wrapperir.pipelines import run_passes
 from wrapperir.testing import Case, Outcome, check_case, programs
 from wrapperir_cpp.emitter import CppEmitter
 from wrapperir_fx.emitter import FxEmitter

@@ -8,8 +8,9 @@ import torch
 from tests.frontend_inductor.captured import capture_all
 from wrapperir.ir import GraphRegionLine, Program
 from wrapperir.ir.mentions import buffers_in
-from wrapperir.passes import Captured, capture_regions, memory_passes, run_passes
+from wrapperir.passes import Captured, capture_regions, memory_passes
 from wrapperir.passes.replay_cost import count_calls
+from wrapperir.pipelines import run_passes
 from wrapperir.testing import Case, Outcome, check_case
 from wrapperir.verify import verify
 from wrapperir_python.emitter import PythonEmitter

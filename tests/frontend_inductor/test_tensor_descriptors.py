@@ -25,7 +25,8 @@ from wrapperir.ir import (
     KernelDefinitionLine,
     Program,
 )
-from wrapperir.passes import MEMORY_PASSES, run_passes
+from wrapperir.passes import MEMORY_PASSES
+from wrapperir.pipelines import run_passes
 from wrapperir.verify import verify
 
 

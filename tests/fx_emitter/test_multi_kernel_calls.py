@@ -35,7 +35,7 @@ from wrapperir.ir import (
     tensor,
 )
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.passes import run_passes
+from wrapperir.pipelines import run_passes
 from wrapperir.testing.kernels import KernelKind, descriptor_kernel, library_kernel
 from wrapperir.tuning.choice_cache import fresh_choice_cache
 from wrapperir.tuning.tune import tune_program

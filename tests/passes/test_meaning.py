@@ -12,7 +12,8 @@ from tests.draws import draws
 from wrapperir.interp import interpret
 from wrapperir.ir import Block, BodyLine, FreeLine, Language, MultiKernelLine, Program
 from wrapperir.ir.blocks import rewrite_blocks
-from wrapperir.passes import PASSES, insert_frees, run_passes
+from wrapperir.passes import PASSES, insert_frees
+from wrapperir.pipelines import run_passes
 from wrapperir.testing.inputs import example_constants, example_inputs
 from wrapperir.testing.programs import programs
 from wrapperir.verify import verify

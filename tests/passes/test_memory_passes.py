@@ -14,7 +14,8 @@ from wrapperir.ir import (
     ReuseLine,
 )
 from wrapperir.ir.blocks import blocks_of
-from wrapperir.passes import MEMORY_PASSES, PASSES, memory_passes, run_passes
+from wrapperir.passes import MEMORY_PASSES, PASSES, memory_passes
+from wrapperir.pipelines import run_passes
 from wrapperir.testing.programs import programs
 
 FREES = {FreeLine}

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from wrapperir import ir as wir
 from wrapperir.emit import compile_program
 from wrapperir.interp import interpret
-from wrapperir.passes import run_passes, split_products
+from wrapperir.passes import split_products
 from wrapperir.passes.split_products import LEAST
+from wrapperir.pipelines import run_passes
 from wrapperir.text import format_program, parse_program
 from wrapperir.verify import verify
 

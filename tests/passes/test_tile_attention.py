@@ -12,8 +12,9 @@ from tests.passes.replaced_calls import check_shared, is_replaced, on_cpu
 from wrapperir import ir as wir
 from wrapperir.emit import compile_program
 from wrapperir.interp import interpret
-from wrapperir.passes import run_passes, tile_attention
+from wrapperir.passes import tile_attention
 from wrapperir.passes.tile_attention import MOST_POSITIONS
+from wrapperir.pipelines import run_passes
 from wrapperir.text import parse_program
 from wrapperir.verify import verify
 

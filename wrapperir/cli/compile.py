@@ -10,6 +10,12 @@ from attrs import evolve
 
 from wrapperir import __version__
 from wrapperir.cli import options
+from wrapperir.cli.passes import (
+    choose_passes,
+    pass_option,
+    print_after_option,
+    showing,
+)
 from wrapperir.cli.progress import stage
 from wrapperir.cli.source import (
     NOWHERE,
@@ -61,7 +67,8 @@ if TYPE_CHECKING:
     " compile wrote beside it are used.",
 )
 @options.emitter_option("python", options.EMITTER)
-@options.pass_option
+@pass_option
+@print_after_option
 @click.option(
     "--graphs",
     is_flag=True,
@@ -77,6 +84,7 @@ def compile_command(
     constants: str | None,
     emitter: str,
     passes: tuple[str, ...],
+    print_after: tuple[str, ...],
     graphs: bool,
     form: Literal["text", "json"],
 ) -> None:
@@ -93,15 +101,15 @@ def compile_command(
     This executes code: the file and the function or module in it; of a program, what
     building its kernels executes.
     """
-    from wrapperir.backend import passes_to_run
+    from wrapperir.emit.default_passes import passes_to_run
     from wrapperir.emit.pipeline import find_emitter, prepare_program
-    from wrapperir.passes import run_passes
     from wrapperir.report import counted
 
     chosen = find_emitter(emitter)
+    to_run = choose_passes(passes)
     if graphs:
-        passes = passes_to_run(passes or None, chosen, graphs=True)
-    run_passes(Program(), passes)  # refuses a name that is not a pass
+        to_run = choose_passes(passes_to_run(to_run or None, chosen, graphs=True))
+    show = showing(print_after, to_run)
     with stage("loading torch ..."):
         from wrapperir.cli.lowering import (
             check_target,
@@ -124,7 +132,7 @@ def compile_command(
         with stage(f"lowering {target} ..."):
             lowered = lower_target(target, frontend)
         working_on(printed(lowered.program, "<program>"))
-    program = prepare_program(lowered.program, passes)
+    program = prepare_program(lowered.program, to_run, after=show)
     lowered = evolve(lowered, program=program)
     write_compiled(lowered, chosen, target, Path(output))
     click.echo(

@@ -3,7 +3,8 @@
 import click
 
 from wrapperir.cli import options
-from wrapperir.cli.programs import errors_of, exit_with_errors, run_named_passes
+from wrapperir.cli.passes import choose_passes, pass_option, run_chosen
+from wrapperir.cli.programs import errors_of, exit_with_errors
 from wrapperir.cli.source import open_program, printed, reporting
 
 
@@ -15,7 +16,7 @@ from wrapperir.cli.source import open_program, printed, reporting
     ),
 )
 @options.program_argument
-@options.pass_option
+@pass_option
 @reporting
 def graphs_command(program: str, passes: tuple[str, ...]) -> None:
     """Report which lines of PROGRAM a GPU can record and replay, and why not the others.
@@ -27,9 +28,10 @@ def graphs_command(program: str, passes: tuple[str, ...]) -> None:
     from wrapperir.emit.graph_report import format_capture
     from wrapperir.passes import capture_regions
 
+    chosen = choose_passes(passes)
     parsed, source = open_program(program)
-    if passes:
-        parsed = run_named_passes(parsed, passes)
+    if chosen:
+        parsed = run_chosen(parsed, chosen)
         source = printed(parsed, f"{source.name} (after the passes)")
     exit_with_errors(errors_of(parsed), source)
     click.echo(format_capture(capture_regions(parsed).report, source.positions), nl=False)

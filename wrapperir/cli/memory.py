@@ -7,7 +7,8 @@ import click
 from attrs import frozen
 
 from wrapperir.cli import options
-from wrapperir.cli.programs import errors_of, exit_with_errors, run_named_passes
+from wrapperir.cli.passes import choose_passes, pass_option, run_chosen
+from wrapperir.cli.programs import errors_of, exit_with_errors
 from wrapperir.cli.source import (
     STANDARD_INPUT,
     Source,
@@ -20,6 +21,7 @@ from wrapperir.cli.writing import write_output
 from wrapperir.ir import AllocatePoolLine, Program
 
 if TYPE_CHECKING:
+    from wrapperir.pipelines import ChosenPass
     from wrapperir.report import MemoryReport
 
 
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     "Take a symbol to be this; repeat for several. Others are 64, or the nearest value"
     " in their range.",
 )
-@options.pass_option
+@pass_option
 @click.option("--html", metavar="FILE", help="Also write a page that needs no network.")
 @click.option("--perfetto", metavar="FILE", help="Also write a trace for ui.perfetto.dev.")
 @reporting
@@ -61,6 +63,7 @@ def memory_command(
 
     if html == perfetto == STANDARD_INPUT:
         raise click.UsageError("--html and --perfetto cannot both go to standard output")
+    chosen = choose_passes(passes)
     parsed, source = open_program(program)
     errors = errors_of(parsed)
     if not passes:
@@ -68,10 +71,10 @@ def memory_command(
     if not passes and (html or perfetto) and not _has_pools(parsed):
         from wrapperir.passes import MEMORY_PASSES
 
-        passes = MEMORY_PASSES
+        chosen = choose_passes(MEMORY_PASSES)
     versions = [] if errors else [_Version("as given", parsed, source)]
-    if passes:
-        versions.append(_after(parsed, source, passes))
+    if chosen:
+        versions.append(_after(parsed, source, chosen))
     if errors:
         notice(f"{source.name} as given has errors, which the passes mend: not reported")
     made = _report(versions, source, {name: given[-1] for name, given in sizes.items()})
@@ -92,9 +95,9 @@ class _Version:
     shown: Source
 
 
-def _after(program: Program, source: Source, passes: Sequence[str]) -> _Version:
-    label = f"after {', '.join(passes)}"
-    after = run_named_passes(program, passes)
+def _after(program: Program, source: Source, passes: "Sequence[ChosenPass]") -> _Version:
+    label = f"after {', '.join(each.name for each in passes)}"
+    after = run_chosen(program, passes)
     shown = printed(after, f"{source.name} ({label})")
     exit_with_errors(errors_of(after), shown)
     return _Version(label, after, shown)

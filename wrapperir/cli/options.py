@@ -12,16 +12,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 program_argument = click.argument("program", metavar="PROGRAM")
 """Takes the program's file."""
 
-pass_option = click.option(
-    "--pass",
-    "passes",
-    metavar="NAME",
-    multiple=True,
-    help="Run this pass; repeat for several, which run in the order given."
-    "  wrapperir opt --help lists them.",
-)
-"""Takes the names of passes, in the order to run them."""
-
 check_memory_option = click.option(
     "--check-memory",
     is_flag=True,
@@ -56,22 +46,6 @@ def _format_option(name: str, help: str) -> Callable[[F], F]:
 diagnostics_format_option = _format_option("form", "How to show diagnostics.")
 
 spelling_option = _format_option("to", "The spelling to write.")
-
-
-class CommandWithPasses(click.Command):
-    """A command whose help lists the passes; they are imported when it is asked for."""
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options, then the passes."""
-        from wrapperir.passes import PASSES
-
-        super().format_options(ctx, formatter)
-        with formatter.section("Passes"):
-            formatter.write_dl([(name, _summary(run)) for name, run in PASSES.items()])
-
-
-def _summary(function: Callable[..., object]) -> str:
-    return (function.__doc__ or "").partition("\n")[0].replace("``", "")
 
 
 def seed_option(help: str) -> Callable[[F], F]:

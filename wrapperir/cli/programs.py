@@ -1,14 +1,20 @@
 """The commands that execute nothing: print, verify, opt, emit and package."""
 
-import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 import click
 
 from wrapperir.cli import options
-from wrapperir.cli.progress import stage
+from wrapperir.cli.passes import (
+    CommandWithPasses,
+    choose_passes,
+    pass_option,
+    print_after_option,
+    run_chosen,
+    showing,
+)
 from wrapperir.cli.source import (
     ERRORS,
     NOWHERE,
@@ -85,26 +91,23 @@ def verify_command(program: str, form: Literal["text", "json"]) -> None:
 
 @click.command(
     name="opt",
-    cls=options.CommandWithPasses,
+    cls=CommandWithPasses,
     epilog=options.examples(
         "wrapperir opt --pass simplify_expressions --pass remove_dead_lines add.wir",
-        "wrapperir opt --pass insert_frees --print-after-all add.wir -o add.wir",
+        "wrapperir opt --pass insert_frees --print-after all add.wir -o add.wir",
+        "wrapperir opt --pass 'memory, remove_dead_lines' add.wir",
     ),
 )
 @options.program_argument
-@options.pass_option
-@click.option(
-    "--print-after-all",
-    is_flag=True,
-    help="Show on standard error what each pass changed.",
-)
+@pass_option
+@print_after_option
 @options.spelling_option
 @options.output_option
 @reporting
 def opt_command(
     program: str,
     passes: tuple[str, ...],
-    print_after_all: bool,
+    print_after: tuple[str, ...],
     to: str,
     output: str | None,
 ) -> None:
@@ -112,35 +115,15 @@ def opt_command(
 
     The result is checked: if it has errors, they are reported and nothing is written.
     PROGRAM itself may have some, such as missing frees, that a pass mends.  Nothing of
-    the program is executed.
+    the program is executed; a pass of a plugin is code of an installed package.
     """
+    chosen = choose_passes(passes)
+    show = showing(print_after, chosen)
     parsed, source = open_program(program)
-    result = run_named_passes(parsed, passes, _show_changes if print_after_all else None)
+    result = run_chosen(parsed, chosen, show)
     shown = printed(result, f"{source.name} (after the passes)") if passes else source
     exit_with_errors(errors_of(result), shown)
     write_output(output, format_as(result, to))
-
-
-def run_named_passes(
-    program: Program,
-    names: Sequence[str],
-    show: Callable[[str, Program, Program], None] | None = None,
-) -> Program:
-    """Return the program after passes; call ``show`` with each pass, before and after.
-
-    Raises:
-        DiagnosticError: a name is not a pass; it is reported before any pass runs.
-    """
-    from wrapperir.passes import run_passes
-
-    run_passes(Program(), names)
-    for name in names:
-        with stage(f"running {name} ..."):
-            changed = run_passes(program, [name])
-        if show is not None:
-            show(name, program, changed)
-        program = changed
-    return program
 
 
 def errors_of(program: Program) -> list[Diagnostic]:
@@ -157,16 +140,6 @@ def exit_with_errors(errors: Sequence[Diagnostic], source: Source) -> None:
         click.get_current_context().exit(ERRORS)
 
 
-def _show_changes(name: str, before: Program, after: Program) -> None:
-    old, new = (format_as(p, "text").splitlines() for p in (before, after))
-    changes = list(
-        difflib.unified_diff(old, new, f"before {name}", f"after {name}", lineterm="")
-    )
-    for line in changes or [f"{name}: nothing changed"]:
-        colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
-        click.echo(click.style(line, fg=colour), err=True)
-
-
 @click.command(
     name="emit",
     epilog=options.examples(
@@ -178,7 +151,7 @@ def _show_changes(name: str, before: Program, after: Program) -> None:
 )
 @options.program_argument
 @options.emitter_option("python", options.EMITTER)
-@options.pass_option
+@pass_option
 @options.check_memory_option
 @click.option(
     "-o",
@@ -204,11 +177,12 @@ def emit_command(
     from wrapperir.emit import emit_program, write_artifact
     from wrapperir.emit.pipeline import find_emitter, prepare_program
 
+    to_run = choose_passes(passes)
     parsed, _ = open_program(program)
     chosen = find_emitter(emitter)
     if check_memory:
         chosen = chosen.checking_memory()
-    artifact = emit_program(prepare_program(parsed, passes), chosen)
+    artifact = emit_program(prepare_program(parsed, to_run), chosen)
     if output is not None:
         working_on(NOWHERE)
         write_artifact(artifact, Path(output))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from wrapperir.cli import options
+from wrapperir.cli.passes import choose_passes, pass_option
 from wrapperir.cli.progress import stage
 from wrapperir.cli.source import notice, open_program, printed, reporting, working_on
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, Note
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     None,
     "Run what this emitter makes (python, cpp, fx or another); otherwise the interpreter.",
 )
-@options.pass_option
+@pass_option
 @options.check_memory_option
 @options.diagnostics_format_option
 @reporting
@@ -69,9 +70,10 @@ def run_command(
     from wrapperir.emit import emit_program
     from wrapperir.emit.pipeline import find_emitter, prepare_program
 
+    to_run = choose_passes(passes)
     parsed, source = open_program(program)
-    prepared = prepare_program(parsed, passes)
-    if passes:
+    prepared = prepare_program(parsed, to_run)
+    if to_run:
         working_on(printed(prepared, f"{source.name} (after the passes)"))
     chosen = None if emitter is None else find_emitter(emitter)
     if check_memory:

@@ -1,6 +1,7 @@
 """Programs from files, directories and standard input, and reports of their diagnostics."""
 
 import functools
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -11,11 +12,13 @@ import click
 from attrs import evolve, field, frozen
 
 from wrapperir.diagnostics import (
+    TRACEBACKS,
     Code,
     Diagnostic,
     DiagnosticError,
     LinePath,
     Position,
+    format_cause,
     format_diagnostics,
     format_diagnostics_json,
 )
@@ -213,9 +216,11 @@ def reporting(run: Callable[P, None]) -> Callable[P, None]:
             run(*args, **kwargs)
         except (DiagnosticError, ModuleNotFoundError) as raised:
             error = _coded(raised)
-            source = context.meta.get(_SOURCE, NOWHERE)
+            source = _source_of(error)
             form = context.params.get("form", "text")
             report(error.diagnostics, source, form="json" if form == "json" else "text")
+            if error.__cause__ is not None and shows_tracebacks():
+                click.echo(format_cause(error), err=True, nl=False)
             context.exit(ERRORS)
         except BrokenPipeError:
             raise  # click ends quietly
@@ -228,6 +233,23 @@ def reporting(run: Callable[P, None]) -> Callable[P, None]:
             context.exit(INTERRUPTED)
 
     return wrapped
+
+
+def shows_tracebacks() -> bool:
+    """Return whether the user asks for tracebacks of errors that plugins raise."""
+    return os.environ.get(TRACEBACKS, "").strip() not in ("", "0")
+
+
+def _source_of(error: DiagnosticError) -> Source:
+    """Return the text to which the places of an error refer."""
+    if type(error) is not DiagnosticError:
+        from wrapperir.pipelines import InvalidResultError  # loaded late: all passes
+
+        if isinstance(error, InvalidResultError):
+            return printed(error.program, "<program after the pass>")
+    found: object = click.get_current_context().meta.get(_SOURCE, NOWHERE)
+    assert isinstance(found, Source)
+    return found
 
 
 def _coded(error: DiagnosticError | ModuleNotFoundError) -> DiagnosticError:

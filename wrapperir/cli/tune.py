@@ -9,6 +9,7 @@ from attrs import evolve
 
 from wrapperir.cli import options
 from wrapperir.cli.compile import check_directory, write_compiled
+from wrapperir.cli.passes import choose_passes, pass_option
 from wrapperir.cli.progress import Show, counted_stage, stage
 from wrapperir.cli.source import (
     STANDARD_INPUT,
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
 )
 @click.option("--record", metavar="FILE", help="Also write the record of it as JSON.")
 @options.emitter_option("python", options.EMITTER)
-@options.pass_option
+@pass_option
 @options.symbol_option(
     "--symbol",
     "symbols",
@@ -130,6 +131,7 @@ def tune_command(
     if constants is not None and not is_directory:
         raise click.UsageError("--constants is for a directory that is written with -o")
     chosen = find_emitter(emitter)
+    to_run = choose_passes(passes)
     source = read_source(program)
     working_on(source)
     with stage("loading torch ..."):
@@ -153,8 +155,8 @@ def tune_command(
         raise click.UsageError(str(error)) from None
     lowered, source = read_program(source, program, constants)
     working_on(source)
-    prepared = prepare_program(lowered.program, passes)
-    if passes:
+    prepared = prepare_program(lowered.program, to_run)
+    if to_run:
         working_on(printed(prepared, f"{source.name} (after the passes)"))
     notice(f"tune executes the code in {source.name}")
     reached: list[Progress] = []

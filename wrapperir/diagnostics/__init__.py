@@ -2,6 +2,7 @@
 
 from wrapperir.diagnostics.codes import Code
 from wrapperir.diagnostics.diagnostic import (
+    TRACEBACKS,
     Diagnostic,
     DiagnosticError,
     FaultError,
@@ -9,11 +10,14 @@ from wrapperir.diagnostics.diagnostic import (
     Note,
     Position,
     Severity,
+    describe_failure,
     first_line,
+    format_cause,
 )
 from wrapperir.diagnostics.rendering import format_diagnostics, format_diagnostics_json
 
 __all__ = [
+    "TRACEBACKS",
     "Code",
     "Diagnostic",
     "DiagnosticError",
@@ -22,7 +26,9 @@ __all__ = [
     "Note",
     "Position",
     "Severity",
+    "describe_failure",
     "first_line",
+    "format_cause",
     "format_diagnostics",
     "format_diagnostics_json",
 ]

@@ -177,6 +177,10 @@ class Code(StrEnum):
     LOOP_ORDER = "WIR679"  # A buffer is read before the first item that writes it
     # 7: passes, plugins and emitters
     UNKNOWN_PASS = "WIR740"  # A pass is asked for that does not exist
+    BAD_PIPELINE = "WIR741"  # The text of a pipeline is malformed, or it contains itself
+    WRONG_PASS_ARGUMENT = "WIR742"  # A pass is given an argument that it does not take
+    PASS_FAILED = "WIR743"  # A pass raised an error, or returned no program
+    DUPLICATE_PASS = "WIR744"  # Two plugins provide passes of the same name
     UNKNOWN_EMITTER = "WIR700"  # No installed plugin provides an emitter of that name
     DUPLICATE_EMITTER = "WIR701"  # Two plugins provide emitters of the same name
     UNSUPPORTED_LINE = "WIR702"  # The emitter cannot express a line kind

@@ -1,5 +1,6 @@
 """Diagnostics, their places in programs and files, and the exceptions that carry them."""
 
+import traceback
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -89,6 +90,10 @@ def _format_line(diagnostic: Diagnostic) -> str:
     return text + at + hint
 
 
+TRACEBACKS = "WRAPPERIR_TRACEBACKS"
+"""The environment variable with which the command line shows tracebacks of plugins."""
+
+
 class FaultError(Exception):
     """A fault of a running program or kernel; the executor adds its place."""
 
@@ -116,3 +121,16 @@ def first_line(error: BaseException) -> str:
     """Return the first line of an error's message, or its type's name."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
+
+
+def format_cause(error: BaseException) -> str:
+    """Return the traceback of what an error was raised from, or else of the error."""
+    return "".join(traceback.format_exception(error.__cause__ or error))
+
+
+def describe_failure(error: BaseException) -> tuple[str, Note]:
+    """Return the type and first line of an error, and a note of where it was raised."""
+    lines = str(error).strip().splitlines() or ["no message"]
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    note = f"raised at {frame.filename}:{frame.lineno}, in {frame.name}"
+    return f"{type(error).__name__}: {lines[0]}", Note(message=note)

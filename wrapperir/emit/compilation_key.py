@@ -11,20 +11,25 @@ from wrapperir.emit.contract import Emitter
 
 
 def compilation_key(
-    emitter: Emitter, settings: Mapping[str, object], parts: Iterable[object] = ()
+    emitter: Emitter,
+    settings: Mapping[str, object],
+    parts: Iterable[object] = (),
+    packages: Iterable[str] = (),
 ) -> str | None:
     """Return the digest of an emitter, settings and the sources of all that compiles.
 
-    These are the files of wrapperir and of each package that defines a class of the
-    emitter or of another of the ``parts`` that take part.  ``settings`` are facts of
+    These are the files of wrapperir, of further ``packages``, and of each package that
+    defines a class of the emitter or of another of the ``parts`` that take part.
+    ``settings`` are facts of
     :func:`~wrapperir.caching.digest_of`.  ``None``: the emitter has no such key, because it
     says so or is not a package's.
     """
     facts = emitter.cache_facts()
     kinds = [kind for part in (emitter, *parts) for kind in type(part).__mro__]
     modules = {kind.__module__ for kind in kinds if kind is not object}
-    packages = {module.partition(".")[0] for module in modules} - sys.stdlib_module_names
-    digests = {name: _package_digest(name) for name in packages | {"wrapperir"}}
+    defining = {module.partition(".")[0] for module in modules} - sys.stdlib_module_names
+    used = defining | {"wrapperir", *packages}
+    digests = {name: _package_digest(name) for name in used}
     if facts is None or None in digests.values():
         return None
     kind = type(emitter)

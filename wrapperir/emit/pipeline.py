@@ -1,6 +1,5 @@
 """From a program to a callable: verify, passes, verify, check support, emit, load."""
 
-import traceback
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
@@ -9,12 +8,14 @@ from typing import TYPE_CHECKING, cast
 from attrs import evolve
 
 from wrapperir.diagnostics import (
+    TRACEBACKS,
     Code,
     Diagnostic,
     DiagnosticError,
     LinePath,
     Note,
     Severity,
+    describe_failure,
 )
 from wrapperir.emit.artifact import write_artifact
 from wrapperir.emit.constants import check_constants
@@ -27,12 +28,14 @@ from wrapperir.ir.blocks import walk_places
 if TYPE_CHECKING:
     import torch
 
+    from wrapperir.pipelines import PassLike, PassObserver
+
 
 def compile_program(
     program: Program,
     *,
     emitter: str | Emitter = "python",
-    passes: Sequence[str] = (),
+    passes: "str | Sequence[PassLike]" = (),
     constants: Mapping[str, "torch.Tensor"] | None = None,
     dump_dir: Path | None = None,
     check_memory: bool = False,
@@ -40,6 +43,7 @@ def compile_program(
 ) -> Loaded:
     """Return a callable that runs ``program``; kernels are compiled and code executed.
 
+    ``passes`` are those of :func:`wrapperir.pipelines.run_passes`.
     ``constants`` maps each constant's key to its tensor.  With ``dump_dir``, the text
     ``program.wir``, the report ``graphs.txt`` of ``capture_graphs`` and the artifact
     ``<emitter>/`` are written there, as far as they are made before an error.  The text is
@@ -91,18 +95,24 @@ def find_emitter(name: str) -> Emitter:
 
 
 def prepare_program(
-    program: Program, passes: Sequence[str], dump_dir: Path | None = None
+    program: Program,
+    passes: "str | Sequence[PassLike]",
+    dump_dir: Path | None = None,
+    after: "PassObserver" = lambda ran, old, new: None,
 ) -> Program:
-    """Verify the program, run the named passes, and verify the result.
+    """Verify the program, run the passes, and verify the result.
 
-    The report of ``capture_graphs`` goes to the log, and to ``graphs.txt`` in ``dump_dir``.
+    ``passes`` and ``after`` are those of :func:`wrapperir.pipelines.run_passes`.  The
+    report of ``capture_graphs`` goes to the log, and to ``graphs.txt`` in ``dump_dir``.
 
     Raises:
-        DiagnosticError: all errors of the verifier, before or after the passes.
+        DiagnosticError: all errors of the verifier, before or after the passes; or a pass
+            does not exist or fails.
         OSError: ``dump_dir`` cannot be written.
     """
     from wrapperir.emit.graph_report import log_capture, write_capture
-    from wrapperir.passes import CaptureReport, run_passes
+    from wrapperir.passes import CaptureReport
+    from wrapperir.pipelines import run_passes
     from wrapperir.verify import verify
 
     def report(captured: CaptureReport) -> None:
@@ -112,7 +122,7 @@ def prepare_program(
 
     _raise_errors(verify(program), program)
     if passes:
-        program = run_passes(program, passes, report)
+        program = run_passes(program, passes, report, after)
         _raise_errors(verify(program, is_well_formed=True), program)
     return program
 
@@ -248,11 +258,8 @@ def _blaming(emitter: Emitter) -> Generator[None]:
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and (missing := missing_torch(error)):
             raise missing from None
-        cause = (str(error).strip().splitlines() or ["no message"])[0]
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        note = f"raised at {frame.filename}:{frame.lineno}, in {frame.name}"
-        message = f"failed: {type(error).__name__}: {cause}"
-        raise _fault(emitter, message, Note(message=note)) from error
+        message, note = describe_failure(error)
+        raise _fault(emitter, f"failed: {message}", note) from error
 
 
 def _fault(emitter: Emitter, problem: str, *notes: Note) -> DiagnosticError:
@@ -260,7 +267,8 @@ def _fault(emitter: Emitter, problem: str, *notes: Note) -> DiagnosticError:
     return Code.EMITTER_FAILED.error(
         f"emitter {emitter.name!a} of {module} {problem}",
         notes=notes,
-        hint="this is a fault of the emitter's plugin, not of the program",
+        hint="this is a fault of the emitter's plugin, not of the program;"
+        f" with {TRACEBACKS}=1, the command line shows its traceback",
     )
 
 

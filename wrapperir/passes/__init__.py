@@ -1,11 +1,9 @@
 """Passes: each takes a program and returns one that means the same."""
 
-import difflib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import TypeAlias
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.ir import (
     AllocateLine,
     AllocatePoolLine,
@@ -26,9 +24,24 @@ from wrapperir.passes.capture_graphs import (
 from wrapperir.passes.check_nans import check_nans
 from wrapperir.passes.free_early import free_early
 from wrapperir.passes.insert_frees import insert_frees
+from wrapperir.passes.installed import InstalledPass, InstalledPipeline
 from wrapperir.passes.merge_workspaces import merge_workspaces
 from wrapperir.passes.multiply_convolutions import multiply_convolutions
 from wrapperir.passes.open_graph_regions import open_graph_regions
+from wrapperir.passes.parameters import (
+    PassFunction,
+    PassParameter,
+    bind_arguments,
+    format_parameter,
+    parameters_of,
+)
+from wrapperir.passes.pass_call import (
+    PassArgument,
+    PassCall,
+    format_call,
+    format_pipeline,
+    parse_pipeline,
+)
 from wrapperir.passes.plan_memory import plan_memory
 from wrapperir.passes.remove_dead_lines import remove_dead_lines
 from wrapperir.passes.reuse_buffers import reuse_buffers
@@ -41,25 +54,37 @@ from wrapperir.passes.update_in_place import update_in_place
 from wrapperir.passes.use_out_variants import use_out_variants
 
 __all__ = [
+    "BUILT_IN_PASSES",
     "MEMORY_PASSES",
     "PASSES",
     "CaptureReport",
     "Captured",
     "CapturedRegion",
+    "InstalledPass",
+    "InstalledPipeline",
     "Pass",
+    "PassArgument",
+    "PassCall",
+    "PassFunction",
+    "PassParameter",
+    "bind_arguments",
     "capture_graphs",
     "capture_regions",
     "check_nans",
+    "format_call",
+    "format_parameter",
+    "format_pipeline",
     "free_early",
     "insert_frees",
     "memory_passes",
     "merge_workspaces",
     "multiply_convolutions",
     "open_graph_regions",
+    "parameters_of",
+    "parse_pipeline",
     "plan_memory",
     "remove_dead_lines",
     "reuse_buffers",
-    "run_passes",
     "simplify_expressions",
     "split_configs",
     "split_configs_but",
@@ -72,7 +97,7 @@ __all__ = [
 
 Pass: TypeAlias = Callable[[Program], Program]
 
-PASSES: Mapping[str, Pass] = MappingProxyType(
+PASSES: Mapping[str, PassFunction] = MappingProxyType(
     {
         "capture_graphs": capture_graphs,
         "check_nans": check_nans,
@@ -93,7 +118,7 @@ PASSES: Mapping[str, Pass] = MappingProxyType(
         "use_out_variants": use_out_variants,
     }
 )
-"""Every pass by its name."""
+"""Every built-in pass by its name."""
 
 MEMORY_PASSES = (
     "insert_frees",
@@ -105,6 +130,17 @@ MEMORY_PASSES = (
     "reuse_buffers",
 )
 """The passes that plan a program's memory, in the order to run them."""
+
+BUILT_IN_PASSES: Mapping[str, InstalledPass | InstalledPipeline] = MappingProxyType(
+    {
+        **{
+            name: InstalledPass(name, run, parameters_of(run))
+            for name, run in PASSES.items()
+        },
+        "memory": InstalledPipeline("memory", ", ".join(MEMORY_PASSES)),
+    }
+)
+"""The built-in passes with their parameters, and the built-in pipelines, by name."""
 
 _MAKES: Mapping[str, tuple[type[BodyLine], ...]] = MappingProxyType(
     {
@@ -130,39 +166,4 @@ def memory_passes(
         names.insert(names.index("plan_memory"), "capture_graphs")
     return tuple(
         name for name in names if all(line in supported for line in _MAKES.get(name, ()))
-    )
-
-
-def run_passes(
-    program: Program,
-    names: Sequence[str],
-    on_capture: Callable[[CaptureReport], None] = lambda report: None,
-) -> Program:
-    """Return the program after the passes of these names, in this order.
-
-    ``on_capture`` is given the report of each ``capture_graphs``.
-
-    Raises:
-        DiagnosticError: WIR740 for each name that is not a pass; then none has run.
-    """
-    unknown = [name for name in dict.fromkeys(names) if name not in PASSES]
-    if unknown:
-        raise DiagnosticError(*(_unknown_pass(name) for name in unknown))
-    for name in names:
-        if name == "capture_graphs":
-            captured = capture_regions(program)
-            on_capture(captured.report)
-            program = captured.program
-        else:
-            program = PASSES[name](program)
-    return program
-
-
-def _unknown_pass(name: str) -> Diagnostic:
-    near = difflib.get_close_matches(name, PASSES, n=1)
-    meant = f"did you mean {near[0]}? " if near else ""
-    return Diagnostic(
-        Code.UNKNOWN_PASS,
-        f"there is no pass {name!r}",
-        hint=f"{meant}passes are {', '.join(sorted(PASSES))}",
     )

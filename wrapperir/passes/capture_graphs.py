@@ -52,7 +52,7 @@ class Captured:
     report: CaptureReport
 
 
-def capture_graphs(program: wir.Program) -> wir.Program:
+def capture_graphs(program: wir.Program, *, least_gain: float = LEAST_GAIN) -> wir.Program:
     """Return the program with its calls in graph regions where replay pays.
 
     Before::
@@ -93,11 +93,11 @@ def capture_graphs(program: wir.Program) -> wir.Program:
     which a replay copies.  Frees, views and reuses of such buffers, and of operands, come
     after it.  Outside are lines for which the host reads a value or has work to do, lines
     with nested blocks, events, symbols, pools, and regions that save less than
-    :data:`~wrapperir.passes.replay_cost.LEAST_GAIN` microseconds.  Only devices that have
+    ``least_gain`` microseconds.  Only devices that have
     graphs get regions.  Where one region would raise the peak of live bytes, there are
     several, as :mod:`~wrapperir.passes.region_memory` says.
     """
-    return capture_regions(program).program
+    return capture_regions(program, least_gain=least_gain).program
 
 
 def capture_regions(

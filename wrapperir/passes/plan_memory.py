@@ -70,7 +70,9 @@ class MemoryPlan:
     leaves_out: bool
 
 
-def plan_memory(program: wir.Program) -> wir.Program:
+def plan_memory(
+    program: wir.Program, *, planned: Planned = Planned.INTERMEDIATES
+) -> wir.Program:
     """Return the program with its intermediate buffers placed in pools.
 
     Before::
@@ -114,11 +116,12 @@ def plan_memory(program: wir.Program) -> wir.Program:
     These stay allocated: outputs, buffers with a vendor layout, workspaces of the
     program, what operators and blocks return, what goes to operators that look at a
     tensor's storage (``aten.as_strided``, ``aten.linalg_qr``), and buffers whose place in
-    a pool would make the block take more than it did at its peak.
+    a pool would make the block take more than it did at its peak.  ``planned`` may have
+    outputs placed too, or alone; an output keeps its whole pool alive.
     """
-    plan = plan_pools(program)
+    plan = plan_pools(program, planned)
     while plan.pools and plan.leaves_out:
-        plan = plan_pools(plan.program)
+        plan = plan_pools(plan.program, planned)
     return plan.program
 
 

@@ -1,26 +1,35 @@
 """The manager of plugins: finds them through entry points and loads them on demand."""
 
+import difflib
 import functools
+import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import metadata
 from types import MappingProxyType, ModuleType
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import pluggy
 from attrs import evolve, frozen
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.emit import Emitter, Support
-from wrapperir.ir import Language, is_identifier
+from wrapperir.emit import Emitter
 from wrapperir.plugin import hookspecs
+from wrapperir.plugin.hook_results import (
+    check_emitters,
+    check_passes,
+    check_renderers,
+    results_of,
+)
 
-# The lowering is imported late: a program that a cache has needs emitters only.
+# The lowering and the passes are imported late: a program that a cache has needs emitters
+# only.
 if TYPE_CHECKING:
     from wrapperir.lowering.loops import Nest
     from wrapperir.lowering.renderer import Renderer
+    from wrapperir.passes import InstalledPass, InstalledPipeline
 
-T = TypeVar("T")
+    Installed: TypeAlias = InstalledPass | InstalledPipeline
 
 
 @frozen
@@ -33,6 +42,13 @@ class Plugin:
     emitters: tuple[str, ...]
     """The names of its emitters."""
     renderers: "tuple[Renderer, ...]" = ()
+    passes: "tuple[Installed, ...]" = ()
+    """Its passes and pipelines."""
+
+    @property
+    def origin(self) -> str:
+        """The distribution and its version, for people to read."""
+        return f"{self.distribution} {self.version}".strip()
 
 
 @frozen
@@ -51,8 +67,8 @@ class PluginManager:
     """The installed plugins and what they provide.
 
     Plugins are imported when something they provide is first needed, and asked for their
-    renderers when one of these is.  A plugin that fails is listed in :attr:`broken`, and
-    the others still work.
+    renderers when one of these is, and for their passes likewise.  A plugin that fails is
+    listed in :attr:`broken`, and the others still work.
     """
 
     def __init__(self, entry_points: Iterable[metadata.EntryPoint] | None = None) -> None:
@@ -61,9 +77,10 @@ class PluginManager:
         self._pluggy = pluggy.PluginManager(hookspecs.PROJECT)
         self._pluggy.add_hookspecs(hookspecs)
         self._loaded = False
-        self._not_asked: list[Plugin] = []
-        """Plugins that were not asked for their renderers."""
-        self._plugins: list[Plugin] = []
+        self._plugins: dict[str, Plugin] = {}
+        """The plugins that did not fail, by their names for pluggy."""
+        self._waiting: dict[str, list[str]] = {hook: [] for hook in _LATE_HOOKS}
+        """The plugins that each hook has not asked."""
         self._broken: list[BrokenPlugin] = []
         self._provided: dict[str, list[tuple[Emitter, Plugin]]] = {}
 
@@ -74,13 +91,13 @@ class PluginManager:
     @property
     def plugins(self) -> tuple[Plugin, ...]:
         """The plugins that loaded."""
-        self._load_renderers()
-        return tuple(self._plugins)
+        self._ask_all()
+        return tuple(self._plugins.values())
 
     @property
     def broken(self) -> tuple[BrokenPlugin, ...]:
         """The plugins that did not load."""
-        self._load_renderers()
+        self._ask_all()
         return tuple(self._broken)
 
     @property
@@ -96,10 +113,10 @@ class PluginManager:
 
         They are in the order of their distributions' and plugins' names.
         """
-        self._load_renderers()
+        self._ask("wrapperir_renderers")
         return tuple(
             renderer
-            for plugin in self._plugins
+            for plugin in self._plugins.values()
             for renderer in plugin.renderers
             if device_kind in renderer.device_kinds
         )
@@ -112,13 +129,44 @@ class PluginManager:
         return None
 
     @property
+    def passes(self) -> "Mapping[str, Installed]":
+        """The passes and pipelines of plugins by name, without names claimed twice."""
+        claims = self._claims_of_passes()
+        return MappingProxyType({n: f[0] for n, f in claims.items() if len(f) == 1})
+
+    def find_pass(self, name: str) -> "Installed | None":
+        """Return the pass or pipeline of that name that a plugin provides, if one does.
+
+        Raises:
+            DiagnosticError: WIR744, several plugins provide it.
+        """
+        claims = self._claims_of_passes().get(name, ())
+        if len(claims) > 1:
+            raise DiagnosticError(_duplicate_pass(name, claims))
+        return claims[0] if claims else None
+
+    def _claims_of_passes(self) -> "Mapping[str, Sequence[Installed]]":
+        """Return all that claims each name; built-in passes claim theirs too."""
+        from wrapperir.passes import BUILT_IN_PASSES
+
+        self._ask("wrapperir_passes")
+        claims: dict[str, list[Installed]] = {}
+        for plugin in self._plugins.values():
+            for each in plugin.passes:
+                claims.setdefault(each.name, []).append(each)
+        for name in claims.keys() & BUILT_IN_PASSES.keys():
+            claims[name].append(BUILT_IN_PASSES[name])
+        return claims
+
+    @property
     def conflicts(self) -> tuple[Diagnostic, ...]:
-        """An error for each emitter name that two plugins claim."""
+        """An error for each name of an emitter or pass that is claimed twice."""
         self._load()
-        return tuple(
-            _duplicate(name, given)
-            for name, given in self._provided.items()
-            if len(given) > 1
+        emitters = self._provided.items()
+        passes = self._claims_of_passes().items()
+        return (
+            *(_duplicate(name, given) for name, given in emitters if len(given) > 1),
+            *(_duplicate_pass(name, given) for name, given in passes if len(given) > 1),
         )
 
     def emitter(self, name: str) -> Emitter:
@@ -133,11 +181,14 @@ class PluginManager:
             return given[0][0]
         if given:
             raise DiagnosticError(_duplicate(name, given))
+        known = sorted(self.emitters)
+        close = difflib.get_close_matches(name[:80], known, n=1)
+        hints = [f"did you mean {close[0]!r}?"] if close else []
         failed = ", ".join(f"{b.name} of {b.distribution}" for b in self._broken)
+        hints += [f"these plugins did not load: {failed}"] if failed else []
         raise Code.UNKNOWN_EMITTER.error(
-            f"no emitter is named {name[:80]!a}; there are:"
-            f" {', '.join(sorted(self.emitters)) or 'none'}",
-            hint=f"these plugins did not load: {failed}" if failed else None,
+            f"no emitter is named {name[:80]!a}; there are: {', '.join(known) or 'none'}",
+            hint=" ".join(hints) or None,
         )
 
     def _load(self) -> None:
@@ -166,29 +217,35 @@ class PluginManager:
         try:
             self._pluggy.register(plugin, unique)
             hook = self._pluggy.hook
-            emitters = _provided(unique, hook.wrapperir_emitters, _check_emitters)
+            emitters = results_of(unique, hook.wrapperir_emitters, check_emitters)
         except (Exception, SystemExit):
             self._report(name, distribution)
             return
         names = tuple(emitter.name for emitter in emitters)
         found = Plugin(name, distribution, version, names)
-        self._not_asked.append(found)
+        self._plugins[unique] = found
+        for waiting in self._waiting.values():
+            waiting.append(unique)
         for emitter in emitters:
             self._provided.setdefault(emitter.name, []).append((emitter, found))
 
-    def _load_renderers(self) -> None:
-        """Ask each plugin for its renderers, once."""
+    def _ask_all(self) -> None:
+        for hook in _LATE_HOOKS:
+            self._ask(hook)
+
+    def _ask(self, hook: str) -> None:
+        """Ask each plugin for what it provides through a hook, once."""
         self._load()
-        while self._not_asked:
-            plugin = self._not_asked.pop(0)
-            unique = f"{plugin.distribution}:{plugin.name}"
+        waiting, self._waiting[hook] = self._waiting[hook], []
+        for unique in waiting:
+            plugin = self._plugins.get(unique)
+            if plugin is None:  # another hook failed
+                continue
             try:
-                hook = self._pluggy.hook.wrapperir_renderers
-                renderers = _provided(unique, hook, _check_renderers)
+                self._plugins[unique] = _LATE_HOOKS[hook](plugin, self._pluggy, unique)
             except (Exception, SystemExit):
+                del self._plugins[unique]
                 self._report(plugin.name, plugin.distribution)
-            else:
-                self._plugins.append(evolve(plugin, renderers=tuple(renderers)))
 
     def _report(self, name: str, distribution: str) -> None:
         self._broken.append(BrokenPlugin(name, distribution, traceback.format_exc()))
@@ -200,55 +257,32 @@ def plugin_manager() -> PluginManager:
     return PluginManager()
 
 
-def _provided(
-    plugin: str, hook: pluggy.HookCaller, check: Callable[[object], Sequence[T]]
-) -> list[T]:
-    """Return what one plugin provides through a hook.
-
-    Each plugin is called alone, to know which one fails.
-    """
-    found: list[T] = []
-    for implementation in hook.get_hookimpls():
-        if implementation.plugin_name == plugin:
-            found.extend(check(implementation.function()))
-    return found
+def _with_renderers(plugin: Plugin, manager: pluggy.PluginManager, unique: str) -> Plugin:
+    found = results_of(unique, manager.hook.wrapperir_renderers, check_renderers)
+    return evolve(plugin, renderers=tuple(found))
 
 
-def _check_sequence(result: object, hook: str, kind: type) -> Sequence[object]:
-    if not isinstance(result, Sequence):
-        wanted = f"a sequence of {kind.__name__.lower()}s"
-        raise TypeError(f"{hook} must return {wanted}, not {result!a:.200}")
-    items = cast(Sequence[object], result)
-    for item in items:
-        if not isinstance(item, kind):
-            wanted = f"instances of {kind.__name__}"
-            raise TypeError(f"{hook} must return {wanted}, not {item!a:.200}")
-    return items
+def _with_passes(plugin: Plugin, manager: pluggy.PluginManager, unique: str) -> Plugin:
+    from wrapperir.passes import InstalledPass
+
+    module = cast(object, manager.get_plugin(unique))
+    if not isinstance(module, ModuleType):
+        module = sys.modules[type(module).__module__]
+    found = [
+        evolve(each, origin=plugin.origin, package=module.__name__.partition(".")[0])
+        if isinstance(each, InstalledPass)
+        else evolve(each, origin=plugin.origin)
+        for each in results_of(unique, manager.hook.wrapperir_passes, check_passes)
+    ]
+    return evolve(plugin, passes=tuple(found))
 
 
-def _check_emitters(result: object) -> Sequence[Emitter]:
-    items = _check_sequence(result, "wrapperir_emitters", Emitter)
-    emitters = cast(Sequence[Emitter], items)
-    for item in emitters:
-        name: object = getattr(item, "name", None)
-        if not isinstance(name, str) or not is_identifier(name.replace("-", "_")):
-            raise TypeError(f"{type(item).__name__}.name must be a name, not {name!a:.200}")
-        if not isinstance(getattr(item, "support", None), Support):
-            raise TypeError(f"{type(item).__name__}.support must be a Support")
-    return emitters
-
-
-def _check_renderers(result: object) -> "Sequence[Renderer]":
-    from wrapperir.lowering.renderer import Renderer
-
-    items = _check_sequence(result, "wrapperir_renderers", Renderer)
-    renderers = cast(Sequence[Renderer], items)
-    for item in renderers:
-        if not isinstance(getattr(item, "language", None), Language):
-            raise TypeError(f"{type(item).__name__}.language must be a Language")
-        if not isinstance(getattr(item, "device_kinds", None), frozenset):
-            raise TypeError(f"{type(item).__name__}.device_kinds must be a frozenset")
-    return renderers
+_LATE_HOOKS: Mapping[str, Callable[[Plugin, pluggy.PluginManager, str], Plugin]] = (
+    MappingProxyType(
+        {"wrapperir_renderers": _with_renderers, "wrapperir_passes": _with_passes}
+    )
+)
+"""Hooks that are asked when what they provide is first needed."""
 
 
 def _distribution(entry_point: metadata.EntryPoint) -> str:
@@ -260,5 +294,14 @@ def _duplicate(name: str, given: Sequence[tuple[Emitter, Plugin]]) -> Diagnostic
     return Diagnostic(
         Code.DUPLICATE_EMITTER,
         f"the emitter name {name!a} is provided by {places}",
+        hint="uninstall one of them",
+    )
+
+
+def _duplicate_pass(name: str, given: "Sequence[Installed]") -> Diagnostic:
+    return Diagnostic(
+        Code.DUPLICATE_PASS,
+        f"the pass name {name!a} is provided by"
+        f" {' and '.join(each.origin for each in given)}",
         hint="uninstall one of them",
     )

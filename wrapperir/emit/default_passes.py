@@ -1,0 +1,92 @@
+"""The passes that programs of ``torch.compile`` go through."""
+
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from wrapperir.diagnostics import DiagnosticError
+from wrapperir.emit.contract import Emitter
+from wrapperir.ir import AllocateLine, GraphRegionLine, Language, ReinterpretLine
+
+# Passes are imported late: a program that a cache has needs none.
+if TYPE_CHECKING:
+    from wrapperir.pipelines import PassLike
+
+_logger = logging.getLogger("wrapperir.graphs")
+
+
+def passes_to_run(
+    named: "tuple[PassLike, ...] | None", emitter: Emitter, *, graphs: bool
+) -> "tuple[PassLike, ...]":
+    """Return the passes that are named, by default those below.
+
+    ``multiply_convolutions`` is the first, unless PyTorch is asked for deterministic
+    algorithms: it then refuses products where it takes convolutions.  The memory passes
+    follow, with ``split_products``, and with ``tile_attention`` and ``tile_products`` where
+    the emitter and the GPU can run their kernels.  With
+    ``graphs`` they capture graphs, if they do not do so already.  An emitter without graph
+    regions is given none, and a warning is logged.
+    """
+    import torch
+
+    from wrapperir.passes import memory_passes
+
+    if graphs and GraphRegionLine not in emitter.support.lines:
+        _logger.warning("the %s emitter has no graph regions", emitter.name)
+        graphs = False
+    if named is None:
+        names = memory_passes(emitter.support.lines, graphs=graphs)
+        can_multiply = emitter.support.lines >= {AllocateLine, ReinterpretLine}
+        own = ["split_products"] if can_multiply else []
+        own += ["tile_attention", "tile_products"] if can_tile(emitter) else []
+        # Products of other frontends have results that are not allocated before.
+        at = 1 + names.index("use_out_variants") if "use_out_variants" in names else 0
+        names = (*names[:at], *own, *names[at:])
+        if can_multiply and not torch.are_deterministic_algorithms_enabled():
+            names = ("multiply_convolutions", *names)
+        return names
+    return ("capture_graphs", *named) if graphs and not captures_graphs(named) else named
+
+
+def captures_graphs(passes: "Sequence[PassLike]") -> bool:
+    """Return whether passes capture graphs; ``False`` if one of them does not exist."""
+    if not passes:
+        return False
+    from wrapperir.passes import capture_graphs
+    from wrapperir.pipelines import find_passes
+
+    with suppress(DiagnosticError):  # it is raised when the first program is compiled
+        return any(each.run is capture_graphs for each in find_passes(passes))
+    return False
+
+
+def installed_passes(
+    passes: "Sequence[PassLike]",
+) -> tuple[tuple[str, str], ...] | None:
+    """Return the text and the package of each pass that runs, in order.
+
+    The text has the arguments and the origin.  ``None``: one of them is a function, which
+    may depend on anything.
+
+    Raises:
+        DiagnosticError: as :func:`wrapperir.pipelines.find_passes`.
+    """
+    from wrapperir.pipelines import find_passes
+
+    chosen = find_passes(passes)
+    found = [(str(c), c.installed.package) for c in chosen if c.installed is not None]
+    return tuple(found) if len(found) == len(chosen) else None
+
+
+def can_tile(emitter: Emitter) -> bool:
+    """Return whether an emitter and all GPUs here can run the Triton kernels of passes."""
+    from wrapperir.kernels import present_targets
+
+    least = 80  # earlier ones have no bf16, and less shared memory
+    targets = present_targets()
+    return (
+        Language.TRITON in emitter.support.languages
+        and bool(targets)
+        and all(target.capability >= least for target in targets)
+    )

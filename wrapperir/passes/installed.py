@@ -1,0 +1,31 @@
+"""Passes and pipelines that can be named: our own, and those that plugins provide."""
+
+from attrs import frozen
+
+from wrapperir.passes.parameters import PassFunction, PassParameter
+
+OUR_ORIGIN = "wrapperir"
+"""The origin of built-in passes."""
+
+
+@frozen
+class InstalledPass:
+    """A pass with its name, parameters and the distribution that provides it.
+
+    ``package`` is the importable package of the plugin, whose files decide what it does.
+    """
+
+    name: str
+    run: PassFunction
+    parameters: tuple[PassParameter, ...]
+    origin: str = OUR_ORIGIN
+    package: str = "wrapperir"
+
+
+@frozen
+class InstalledPipeline:
+    """A name for a pipeline, whose text names passes and other pipelines."""
+
+    name: str
+    text: str
+    origin: str = OUR_ORIGIN
