@@ -251,3 +251,31 @@ def test_a_counterexample_of_a_device_repeats_there() -> None:
     report = check_program(OnAcme(), parse_program(program), 0, "acme")
     assert report.holds
     assert "drawn programs on acme" in report.rows()
+
+
+class Unfinished(PythonEmitter):
+    """An emitter with a fault of its author."""
+
+    name = "unfinished"
+
+    def emit(self, program: wir.Program) -> Artifact:
+        return look_up({}, program.name)
+
+
+def look_up(made: dict[str, Artifact], name: str) -> Artifact:
+    return made[name]
+
+
+def test_an_author_sees_where_an_emitter_raised_an_error() -> None:
+    report = check_emitter(Unfinished(), CheckSelection(cases=frozenset({"comments"})))
+    (result,) = report.of(Status.FAILED)
+    raised, place = result.reason.splitlines()
+    assert raised == "KeyError: 'main'"
+    assert place.startswith("raised at ")
+    assert place.endswith(", in look_up")
+    plain = format_report(report, "unfinished")
+    assert "Traceback" not in plain
+    assert place in plain
+    shown = format_report(report, "unfinished", show_tracebacks=True)
+    assert "    Traceback (most recent call last):" in shown
+    assert "return look_up({}, program.name)" in shown

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import click
 
 from wrapperir.cli.progress import stage
-from wrapperir.cli.source import notice
+from wrapperir.cli.source import notice, shows_tracebacks
 from wrapperir.diagnostics import Code
 from wrapperir.emit import Emitter
 from wrapperir.ir import Program
@@ -62,7 +62,13 @@ def check_and_report(
         _announce(emitter)
         with stage("checking"):
             report = check_emitter(emitter, selection)
-    click.echo(format_report(report, emitter.name, show_programs=bool(cases)), nl=False)
+    text = format_report(
+        report,
+        emitter.name,
+        show_programs=bool(cases),
+        show_tracebacks=bool(cases) or shows_tracebacks(),
+    )
+    click.echo(text, nl=False)
     return report.holds
 
 
@@ -78,7 +84,13 @@ def _check_name(name: str, known: Sequence[str]) -> None:
     raise Code.UNKNOWN_CHECK.error(f"no check is named {name[:80]!a}", hint=hint)
 
 
-def format_report(report: CheckReport, emitter: str, *, show_programs: bool = False) -> str:
+def format_report(
+    report: CheckReport,
+    emitter: str,
+    *,
+    show_programs: bool = False,
+    show_tracebacks: bool = False,
+) -> str:
     """Return the table of a report, then what failed and why the rest was skipped."""
     parts = [_format_table(report)]
     failures = report.of(Status.FAILED)
@@ -86,6 +98,8 @@ def format_report(report: CheckReport, emitter: str, *, show_programs: bool = Fa
         parts.append(f"\nfailed: {len(failures)}\n")
         for result in failures[:_MOST_FAILURES]:
             parts.append(_format_failure(result, emitter, show_programs))
+            if show_tracebacks and result.traceback:
+                parts.append("".join(f"    {x}\n" for x in result.traceback.splitlines()))
         if len(failures) > _MOST_FAILURES:
             parts.append(f"  and {len(failures) - _MOST_FAILURES} more\n")
     skipped = report.of(Status.SKIPPED)

@@ -22,7 +22,7 @@ from wrapperir.diagnostics import Code
 @click.pass_context
 @reporting
 def plugins_command(context: click.Context) -> None:
-    """List the installed plugins, their emitters and their renderers of kernels.
+    """List the installed plugins, their emitters, renderers of kernels and passes.
 
     Plugins that do not load are listed with their cause; the status is then 1.
     """
@@ -34,13 +34,14 @@ def _list_plugins() -> None:
     from wrapperir.plugin import plugin_manager
 
     manager = plugin_manager()
-    rows = [("PLUGIN", "DISTRIBUTION", "EMITTERS", "RENDERERS")]
+    rows = [("PLUGIN", "DISTRIBUTION", "EMITTERS", "RENDERERS", "PASSES")]
     rows += [
         (
             p.name,
-            f"{p.distribution} {p.version}".strip(),
+            p.origin,
             ", ".join(p.emitters) or "none",
             ", ".join(renderer.language.value for renderer in p.renderers) or "none",
+            ", ".join(each.name for each in p.passes) or "none",
         )
         for p in manager.plugins
     ]
@@ -79,7 +80,7 @@ def _indented(text: str) -> str:
     "cases",
     metavar="NAME",
     multiple=True,
-    help="Run this case alone, and show its program if it fails.",
+    help="Run this case alone; if it fails, show its program and any traceback.",
 )
 @click.option(
     "--device", "devices", metavar="KIND", multiple=True, help="Check on this kind alone."

@@ -86,6 +86,7 @@ def _decoded(content: bytes) -> tuple[Sequence[str], Sequence[CheckResult]]:
             item["reason"],
             item["program"],
             int(item["seed"]),
+            item["traceback"],
         )
         for item in items
     ]

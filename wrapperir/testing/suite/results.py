@@ -19,7 +19,8 @@ class CheckResult:
     """The outcome of one check.
 
     ``reason`` says why it failed or was skipped.  ``program`` is the text of a program that
-    fails, and ``seed`` that of its inputs.
+    fails, and ``seed`` that of its inputs.  ``traceback`` is that of an error which the
+    emitter or its code raised.
     """
 
     feature: str
@@ -28,6 +29,7 @@ class CheckResult:
     reason: str = ""
     program: str = ""
     seed: int = 0
+    traceback: str = ""
 
 
 @frozen

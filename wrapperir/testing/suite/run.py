@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve, frozen
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import (
+    Code,
+    Diagnostic,
+    DiagnosticError,
+    describe_failure,
+    format_cause,
+)
 from wrapperir.emit import Emitter, Loaded, Support, check_support
 from wrapperir.emit.support import fit_program
 from wrapperir.ir import Language, Program
@@ -224,8 +230,7 @@ class _Checker:
         except AssertionError as error:
             return [CheckResult(feature, case.name, Status.FAILED, str(error))]
         except Exception as error:  # the emitter's code, or the emitter
-            message = f"{type(error).__name__}: {error}"
-            return [CheckResult(feature, case.name, Status.FAILED, message)]
+            return [_raised(feature, case, f"{type(error).__name__}: {error}", error)]
         if outcome is Outcome.UNSUPPORTED:
             reason = "what faults is replaced for an emitter that does not choose kernels"
             return [CheckResult(feature, case.name, Status.SKIPPED, reason)]
@@ -338,4 +343,14 @@ def _refused(feature: str, case: Case, error: DiagnosticError) -> CheckResult:
     if codes <= _REFUSALS:
         reason = f"refused with {first.code.value}: {first.message}"
         return CheckResult(feature, case.name, Status.SKIPPED, reason)
+    if error.__cause__ is not None:
+        return _raised(feature, case, str(error), error.__cause__)
     return CheckResult(feature, case.name, Status.FAILED, str(error))
+
+
+def _raised(feature: str, case: Case, message: str, error: BaseException) -> CheckResult:
+    """Return the result of a case in which the emitter or its code raised an error."""
+    _, note = describe_failure(error)
+    reason = f"{message}\n{note.message}"
+    shown = format_cause(error)
+    return CheckResult(feature, case.name, Status.FAILED, reason, traceback=shown)
