@@ -37,6 +37,7 @@ MODULES = (
     "wrapperir.lowering.scalar_op",
     "wrapperir.lowering.source_parts",
     "wrapperir.passes",
+    "wrapperir.pipelines",
     "wrapperir.planning",
     "wrapperir.plugin",
     "wrapperir.testing",
