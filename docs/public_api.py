@@ -22,6 +22,7 @@ MODULES = (
     "wrapperir.diagnostics",
     "wrapperir.emit",
     "wrapperir.emit.assert_messages",
+    "wrapperir.emit.blocks",
     "wrapperir.emit.c.calling",
     "wrapperir.emit.c.expressions",
     "wrapperir.emit.c.kernels",
@@ -29,8 +30,23 @@ MODULES = (
     "wrapperir.emit.context",
     "wrapperir.emit.number_kinds",
     "wrapperir.emit.partial_lines",
+    "wrapperir.emit.pools",
+    "wrapperir.emit.python.compiled_launches",
+    "wrapperir.emit.python.cpp_kernels",
+    "wrapperir.emit.python.expressions",
+    "wrapperir.emit.python.kernels",
+    "wrapperir.emit.python.load_module",
+    "wrapperir.emit.python.module_text",
+    "wrapperir.emit.runnable_kernels",
+    "wrapperir.emit.stream_actions",
+    "wrapperir.emit.support",
+    "wrapperir.emit.torch_dtypes",
     "wrapperir.interp",
     "wrapperir.ir",
+    "wrapperir.ir.blocks",
+    "wrapperir.ir.effects",
+    "wrapperir.ir.line_effects",
+    "wrapperir.ir.mentions",
     "wrapperir.lowering.dtypes",
     "wrapperir.lowering.loops",
     "wrapperir.lowering.renderer",
@@ -72,11 +88,11 @@ def public_names(module: str) -> list[str]:
             case _:
                 pass
     found = {name for node in tree.body for name in _defined(node)}
-    for node in ast.walk(tree) if is_package else ():  # maybe under TYPE_CHECKING
-        if isinstance(node, ast.ImportFrom) and node.module is not None:
-            found |= {alias.name for alias in node.names if alias.asname == alias.name}
-            if node.names[0].name == "*":
-                found.update(public_names(node.module))
+    for each in ast.walk(tree) if is_package else ():  # maybe under TYPE_CHECKING
+        if isinstance(each, ast.ImportFrom) and each.module is not None:
+            found |= {alias.name for alias in each.names if alias.asname == alias.name}
+            if each.names[0].name == "*":
+                found.update(public_names(each.module))
     return sorted(name for name in found if not name.startswith("_"))
 
 
@@ -102,13 +118,13 @@ def definition(module: str, name: str) -> tuple[str, ast.stmt]:
     for node in tree.body:
         if name in _defined(node):
             return module, node
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module is not None:
-            for alias in node.names:
+    for each in ast.walk(tree):
+        if isinstance(each, ast.ImportFrom) and each.module is not None:
+            for alias in each.names:
                 if name in (alias.asname, alias.name):
-                    return definition(node.module, alias.name)
-                if alias.name == "*" and name in public_names(node.module):
-                    return definition(node.module, name)
+                    return definition(each.module, alias.name)
+                if alias.name == "*" and name in public_names(each.module):
+                    return definition(each.module, name)
     raise LookupError(f"{module} has no {name}")
 
 

@@ -15,6 +15,7 @@ from wrapperir.testing.faults import FAULTS, Faulty, inject
 from wrapperir.testing.inputs import example_constants, example_inputs, example_symbols
 from wrapperir.testing.memory_check import MemoryConflict, memory_conflicts, peak_bytes
 from wrapperir.testing.nests import DrawnNest, nest_inputs, nests
+from wrapperir.testing.pass_check import Behaviour, behaviour, pass_faults
 from wrapperir.testing.programs import programs
 from wrapperir.testing.value_facts import SIZE_VALUES, SIZES
 
@@ -23,12 +24,14 @@ __all__ = [
     "FAULTS",
     "SIZES",
     "SIZE_VALUES",
+    "Behaviour",
     "Case",
     "ConformanceError",
     "DrawnNest",
     "Faulty",
     "MemoryConflict",
     "Outcome",
+    "behaviour",
     "check_case",
     "example_constants",
     "example_inputs",
@@ -37,6 +40,7 @@ __all__ = [
     "memory_conflicts",
     "nest_inputs",
     "nests",
+    "pass_faults",
     "peak_bytes",
     "programs",
 ]
