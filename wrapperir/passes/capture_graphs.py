@@ -96,7 +96,8 @@ def capture_graphs(program: wir.Program, *, least_gain: float = LEAST_GAIN) -> w
     Outside are lines for which the host reads a value or has work to do, other lines with
     nested blocks, events, symbols, pools, and regions that save less than
     ``least_gain`` microseconds.  Only devices that have graphs get regions.  Where one
-    region would raise the peak of live bytes, there are several, as :mod:`~wrapperir.passes.region_memory` says.
+    region would raise the peak of live bytes, there are several, as
+    :mod:`~wrapperir.passes.region_memory` says.
     """
     return capture_regions(program, least_gain=least_gain).program
 
