@@ -32,12 +32,7 @@ class PythonEmitter(Emitter):
     """
 
     name = "python"
-    support = Support(
-        streams=frozenset({"cpu", "cuda"}),
-        descriptors=True,
-        choosing=True,
-        branching=True,
-    )
+    support = Support(streams=frozenset({"cpu", "cuda"}), descriptors=True, choosing=True)
     lines: "ClassVar[type[PythonLines] | None]" = None
     check_memory: bool = False
     trusts_inputs: bool = False

@@ -14,6 +14,9 @@ from tests.torch_release import BEFORE_2_13
 from wrapperir.tuning.choice_cache import fresh_choice_cache
 
 ROOT = Path(__file__).parents[2]
+MEMORY_PASSES = ROOT / "plugins" / "wrapperir-passes-memory"
+"""A plugin that pages import; it takes longer to install it."""
+
 PAGES = sorted(
     [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")],
 )
@@ -26,6 +29,7 @@ def page_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
     What is tuned there was not tuned before.
     """
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(MEMORY_PASSES)
     monkeypatch.syspath_prepend(tmp_path)
     with fresh_choice_cache():
         yield tmp_path

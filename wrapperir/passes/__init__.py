@@ -14,7 +14,6 @@ from wrapperir.ir import (
     Program,
     ReuseLine,
 )
-from wrapperir.passes.branch_attention import branch_attention
 from wrapperir.passes.capture_graphs import (
     Captured,
     CapturedRegion,
@@ -69,7 +68,6 @@ __all__ = [
     "PassFunction",
     "PassParameter",
     "bind_arguments",
-    "branch_attention",
     "capture_graphs",
     "capture_regions",
     "check_nans",
@@ -101,7 +99,6 @@ Pass: TypeAlias = Callable[[Program], Program]
 
 PASSES: Mapping[str, PassFunction] = MappingProxyType(
     {
-        "branch_attention": branch_attention,
         "capture_graphs": capture_graphs,
         "check_nans": check_nans,
         "free_early": free_early,

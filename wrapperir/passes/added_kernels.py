@@ -17,11 +17,11 @@ class AddedKernels(Generic[Key]):
     Names begin with ``wanted``, and are none of ``names``.
     """
 
-    make: Callable[[str, Key], wir.DefinitionLine]
+    make: Callable[[str, Key], wir.KernelDefinitionLine]
     wanted: str
     names: wir.FreshNames
-    definitions: dict[Key, wir.DefinitionLine] = field(
-        factory=dict[Key, wir.DefinitionLine]
+    definitions: dict[Key, wir.KernelDefinitionLine] = field(
+        factory=dict[Key, wir.KernelDefinitionLine]
     )
 
     def name(self, key: Key) -> str:
