@@ -46,12 +46,21 @@ class CppBlocks(BlockEmitter):
             for indices, _ in leaves(result.type)
         ]
 
+    def emit_conditional(self, line: wir.ConditionalLine) -> None:
+        """Append both blocks; results keep layouts that are certain in both."""
+        super().emit_conditional(line)
+        self._keep_layouts(line.results, line.on_true, line.on_false)
+
     def emit_subgraph(self, line: wir.SubgraphCallLine | wir.GraphRegionLine) -> None:
         """Append the lines of the block; its results keep layouts that are certain."""
         super().emit_subgraph(line)
-        for given, result in zip(line.body.results, line.results, strict=True):
-            name = given.name if isinstance(given, wir.BufferRef) else ""
-            if self._context.has_exact_layout(name):
+        self._keep_layouts(line.results, line.body)
+
+    def _keep_layouts(self, results: Sequence[wir.Result], *blocks: wir.Block) -> None:
+        for index, result in enumerate(results):
+            given = [block.results[index] for block in blocks]
+            names = [x.name if isinstance(x, wir.BufferRef) else "" for x in given]
+            if all(map(self._context.has_exact_layout, names)):
                 self._context.checked.add(result.name)
 
     def format_predicate(self, predicate: wir.KernelArgument) -> Fragment:

@@ -31,6 +31,7 @@ class CppEmitter(Emitter):
         streams=frozenset({"cpu", "cuda"}),
         descriptors=True,
         choosing=True,
+        branching=True,
     )
 
     def preparations(self, coming: ComingPrograms) -> Sequence[Callable[[], object]]:

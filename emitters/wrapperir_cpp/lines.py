@@ -202,7 +202,8 @@ class CppLines(wir.LineVisitor[None]):
         )
         is_declared = (type.size, type.stride) == (line.size, line.stride)
         may_change = line.buffer in context.layouts.changed
-        if is_declared and not may_change and len(context.values.scopes) == 1:
+        # A block that may not run has names of its own, but for constants.
+        if is_declared and not may_change and line.buffer not in context.facts.constants:
             context.checked.add(line.buffer)
 
     def visit_assert_alignment(self, line: wir.AssertAlignmentLine) -> None:

@@ -32,7 +32,12 @@ class PythonEmitter(Emitter):
     """
 
     name = "python"
-    support = Support(streams=frozenset({"cpu", "cuda"}), descriptors=True, choosing=True)
+    support = Support(
+        streams=frozenset({"cpu", "cuda"}),
+        descriptors=True,
+        choosing=True,
+        branching=True,
+    )
     lines: "ClassVar[type[PythonLines] | None]" = None
     check_memory: bool = False
     trusts_inputs: bool = False

@@ -195,13 +195,15 @@ def test_products_are_tiled_for_gpus_that_can(
     first, *rest = passes_to_run(None, emitter, graphs=False)
     assert first == "multiply_convolutions"
     at = MEMORY_PASSES.index("use_out_variants") + 1
-    own = ["split_products", *(["tile_attention", "tile_products"] if tiles else [])]
+    tiling = ["branch_attention", "tile_attention", "tile_products"]
+    own = ["split_products", *(tiling if tiles else [])]
     assert rest == [*MEMORY_PASSES[:at], *own, *MEMORY_PASSES[at:]]
     assert passes_to_run(("free_early",), emitter, graphs=False) == ("free_early",)
+    emitter.support = evolve(emitter.support, branching=False)
+    rest = [name for name in rest if name != "branch_attention"]
+    assert passes_to_run(None, emitter, graphs=False) == (first, *rest)
     emitter.support = evolve(emitter.support, languages=frozenset({Language.CPP}))
-    assert not {"tile_attention", "tile_products"} & {
-        *passes_to_run(None, emitter, graphs=False)
-    }
+    assert not {*tiling} & {*passes_to_run(None, emitter, graphs=False)}
 
 
 def test_an_emitter_without_regions_is_given_none(caplog: pytest.LogCaptureFixture) -> None:

@@ -135,6 +135,54 @@ def test_each_size_is_recorded_and_the_last_used_are_kept(fake_gpu: FakeGpu) -> 
             kept = [size, *(other for other in kept if other != size)][:2]
 
 
+BRANCHED = """
+program @main(%x: f32[s0], %y: f32[s0]) {
+  symbol s0: int 1..32 = size(%x, 0)
+  %out = allocate f32[s0]
+  graph_region @sums (%x, %y, %out) {
+    body (%p: f32[s0], %q: f32[s0], %o: f32[s0]) {
+      %t = conditional s0 <= 3 (%p, %q) : f32[s0] {
+        true (%a: f32[s0], %b: f32[s0]) {
+          %c = allocate f32[s0]
+          kernel_call @triton_add(%a, %b, %c, s0)
+          return %c
+        }
+        false (%d: f32[s0], %e: f32[s0]) {
+          %f = allocate f32[s0]
+          kernel_call @triton_add(%d, %d, %f, s0)
+          %g = allocate f32[s0]
+          kernel_call @triton_add(%e, %f, %g, s0)
+          free %f
+          return %g
+        }
+      }
+      kernel_call @triton_add(%t, %q, %o, s0)
+      free %t
+      return
+    }
+  }
+  return %out
+}
+"""
+
+
+def test_recordings_have_the_branch_of_their_size(fake_gpu: FakeGpu) -> None:
+    program = parse_program(kernels(ADD) + BRANCHED)
+    assert verify(program) == ()
+    seeds = [seed for seed in range(8) for _ in range(3)]
+    logs = fake_gpu.logs(program, calls=[(seed, CURRENT) for seed in seeds])
+    launched: dict[bool, set[int]] = {False: set(), True: set()}
+    replayed = 0
+    for seed, log in zip(seeds, logs, strict=True):
+        found = actions(log)
+        replayed += found == ["replay"]
+        if found == ["launch"]:
+            launches = sum(line.startswith("launch") for line in log)
+            launched[example_symbols_of(program, seed) <= 3].add(launches)
+    assert launched == {True: {2}, False: {3}}
+    assert replayed >= 8  # the third call of each seed
+
+
 def example_symbols_of(program: Program, seed: int) -> int:
     x = example_inputs(program, seed)[0]
     assert isinstance(x, torch.Tensor)

@@ -74,6 +74,18 @@ def scaled(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Any:
     return flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: s * 2)
 
 
+def dense_attention(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """Attend as GPT-2 does, with the operator that PyTorch chooses on an H100."""
+    rows = x.shape[0]
+    parts = (x @ w).chunk(3, 1)
+    q, k, v = (each.view(1, rows, 4, 16).transpose(1, 2) for each in parts)
+    seen = torch.ones(rows, rows, device=x.device, dtype=torch.bool).tril()
+    mask = torch.where(seen, 0.0, float("-inf")).to(HALF).expand(1, 4, rows, rows)
+    attend: Any = torch.ops.aten._scaled_dot_product_cudnn_attention
+    found: torch.Tensor = attend(q, k, v, mask, False)[0]
+    return found.transpose(1, 2).reshape(rows, 64) @ w[:, :64]
+
+
 def normalized(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     return F.rms_norm(x, (768,), weight)
 
@@ -201,6 +213,9 @@ CASES: dict[str, Case] = {
     ),
     "attention": Case(flex_attention, attention()),
     "attention, dynamic": Case(flex_attention, attention(), {}, ((0, 2), (1, 2), (2, 2))),
+    "attention, lengths": Case(
+        dense_attention, several((40, 64), (64, 192), dtype=HALF), {}, ROWS
+    ),
     "attention, bias": Case(biased, lambda: (*attention()(), random(2))),
     "attention, mask": Case(causal, attention()),
     "attention, decoding": Case(flex_attention, attention(rows=1)),

@@ -1,10 +1,10 @@
 """Captures functions as if there were a GPU, in a process of its own.
 
 ``python -m tests.frontend_inductor.made_up_gpu LIBRARY`` reads one name of a case from each
-line, and answers with a line of JSON: the captured programs, or the error.  The library is
-that of ``made_up_gpu.cpp``; it is loaded before PyTorch.  Tensors are fake, the properties
-of the device are an H100's, autotuning picks the first Triton template, and all kernels
-are equally fast.
+line, after ``lowering: `` for a program of our own lowering, and answers with a line of
+JSON: the captured programs, or the error.  The library is that of ``made_up_gpu.cpp``; it
+is loaded before PyTorch.  Tensors are fake, the properties of the device are an H100's,
+autotuning picks the first Triton template, and all kernels are equally fast.
 """
 
 import contextlib
@@ -14,11 +14,18 @@ import json
 import logging
 import sys
 import warnings
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
+
+if TYPE_CHECKING:
+    import torch
+
+    from wrapperir.frontend import Lowered
+
+LOWERING = "lowering: "
 
 _PROPERTIES = SimpleNamespace(
     name="H100",
@@ -134,12 +141,43 @@ def captured(name: str) -> list[str]:
     from wrapperir.frontend.inductor import capture
     from wrapperir.text import format_program
 
-    case = {**gpu_cases.CASES, **user_stream_cases.CASES}[name]
+    is_own = name.startswith(LOWERING)
+    case = {**gpu_cases.CASES, **user_stream_cases.CASES}[name.removeprefix(LOWERING)]
     torch._dynamo.reset()
     with made_up_gpu(), config.patch(case.known_settings()):
         inputs = case.example()
-        lowered = capture(case.function, inputs, training=case.is_training)
-    return [format_program(one.program) for one in lowered]
+        if is_own:
+            return [lowered(case.function, inputs)]
+        found = capture(case.function, inputs, training=case.is_training)
+    return [format_program(one.program) for one in found]
+
+
+class _LoweredError(Exception):
+    """A program is there; it is not compiled."""
+
+
+def lowered(function: Callable[..., Any], inputs: Sequence[Any]) -> str:
+    """Return the text of a function's program with kernels of our own."""
+    import torch
+    from torch._dynamo.exc import BackendCompilerFailed
+
+    from wrapperir.frontend.lowering.compile import LoweringSettings, compile_graph
+    from wrapperir.text import format_program
+
+    def keep(made: "Lowered", backward: bool, show: object) -> Any:
+        raise _LoweredError(format_program(made.program))
+
+    def backend(graph: "torch.fx.GraphModule", given: Sequence[Any]) -> Any:
+        return compile_graph(graph, given, keep, LoweringSettings())
+
+    try:
+        with torch.no_grad():
+            torch.compile(function, backend=backend)(*inputs)
+    except BackendCompilerFailed as error:
+        if not isinstance(error.inner_exception, _LoweredError):
+            raise
+        return str(error.inner_exception)
+    raise AssertionError("nothing was lowered")
 
 
 def main() -> None:

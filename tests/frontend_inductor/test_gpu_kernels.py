@@ -45,6 +45,7 @@ SWEPT = {
     *("addmm", "bmm", "bmm, dynamic batch", "baddbmm", "tma mm, stores"),
     *("convolution", "convolution, 3-D", "linear, training"),
     *("attention", "attention, dynamic", "attention, bias", "attention, mask"),
+    "attention, lengths",
     *("attention, decoding, dynamic batch", "attention, mask, training"),
     *(
         "split scan, rows",

@@ -10,7 +10,9 @@ from tests.draws import draws
 from wrapperir.analysis import storage_bytes
 from wrapperir.emit.graph_report import format_capture
 from wrapperir.ir import (
+    BodyLine,
     BufferRef,
+    ConditionalLine,
     GraphRegionLine,
     Language,
     Program,
@@ -19,7 +21,8 @@ from wrapperir.ir import (
 )
 from wrapperir.ir.line_effects import LineEffects
 from wrapperir.passes import Captured, capture_graphs, capture_regions
-from wrapperir.passes.replay_cost import count_calls
+from wrapperir.passes.capture_reasons import Reason
+from wrapperir.passes.replay_cost import count_calls, replay_gain
 from wrapperir.testing.pass_check import behaviour
 from wrapperir.testing.programs import programs
 from wrapperir.text import format_program, parse_program
@@ -60,17 +63,17 @@ def check(program: Program) -> None:
 
 def check_report(program: Program, found: Captured, shown: str) -> None:
     report = found.report
-    effects = LineEffects(None)
     made = [r for r in report.regions if program.lines[r.first] is not r.line]
     inside = {
         index
         for region in made
         for index in range(region.first, region.last + 1)
-        if index not in report.outside and effects.visit(program.lines[index]).launches
+        if index not in report.outside and calls_of(program.lines[index])
     }
-    assert len(inside) == sum(count_calls(region.line) for region in made)
+    calls = sum(calls_of(program.lines[index]) for index in inside)
+    assert calls == sum(count_calls(region.line) for region in made)
     for index, line in enumerate(program.lines):
-        if effects.visit(line).launches and not isinstance(line, GraphRegionLine):
+        if calls_of(line) and not isinstance(line, GraphRegionLine):
             assert (index in inside) != (index in report.outside), shown
     for first, second in itertools.pairwise(made):
         between = range(first.last + 1, second.first)
@@ -80,6 +83,13 @@ def check_report(program: Program, found: Captured, shown: str) -> None:
         )
         assert any(ends) or streams(first.line) != streams(second.line), shown
     assert format_capture(report).count("\n  line ") == len(report.outside)
+
+
+def calls_of(line: BodyLine) -> int:
+    """Return the most calls that a line makes, those in nested blocks included."""
+    effects = LineEffects(None).visit(line)
+    inner = (sum(map(calls_of, nested.block.lines)) for nested in effects.blocks)
+    return max(inner, default=int(effects.launches))
 
 
 def streams(line: GraphRegionLine) -> Stream:
@@ -335,10 +345,11 @@ REFUSED = {
     "  %r = place f32[64]@cuda in %p at 0\n  free %r\n  free %p",
     "symbol": "  symbol_definition n: int = size(%a, 0)",
     "address": "  %r = reinterpret %a as f32[8]@cuda\n  assert_alignment %r 16\n  free %r",
-    "nested blocks": "  %r = subgraph_call @f (%a) : f32[8, 8]@cuda {\n"
-    "    body (%q: f32[8, 8]@cuda) {\n"
+    "nested blocks": "  %r, %s = subgraph_call @f (%a) : f32[8, 8]@cuda, "
+    "f32[8, 8]@cuda {\n    body (%q: f32[8, 8]@cuda) {\n"
     "      %o = extern_kernel aten.neg.default(%q) @cuda : f32[8, 8]@cuda\n"
-    "      return %o\n    }\n  }\n  free %r",
+    "      %p = extern_kernel aten.neg.default(%q) @cuda : f32[8, 8]@cuda\n"
+    "      return %o, %p\n    }\n  }\n  free %r\n  free %s",
 }
 """For each reason, lines that end a region which has written ``%a`` and ``%e``."""
 
@@ -371,6 +382,108 @@ def test_lines_that_no_region_may_hold(reason: str) -> None:
     assert reason in reasons
     assert reason in format_capture(found.report)
     assert capture_graphs(found.program) == found.program
+
+
+BRANCH = """\
+  %b = conditional {predicate} (%a) : f32[8, 8]@cuda {{
+    true (%p: f32[8, 8]@cuda) {{
+      {true}
+      return %o
+    }}
+    false (%q: f32[8, 8]@cuda) {{
+      %r = extern_kernel aten.neg.default(%q) @cuda : f32[8, 8]@cuda
+      extern_kernel aten.relu_.default(%r) writes(%r) @cuda
+      return %r
+    }}
+  }}"""
+MADE = "%o = extern_kernel aten.neg.default(%p) @cuda : f32[8, 8]@cuda"
+
+
+def branched(predicate: str, true: str = MADE, symbols: str = "") -> Captured:
+    """Capture a conditional between products."""
+    entry = "%x: f32[8, 8]@cuda, %n: i64, %f: f32[1]"
+    branch = BRANCH.format(predicate=predicate, true=true)
+    lines = f"""\
+{symbols}
+  %a = allocate f32[8, 8]@cuda
+{mm("%x", "%a")}
+{mm("%x", "%a")}
+{branch}
+  free %a
+  %c = allocate f32[8, 8]@cuda
+{mm("%x", "%b")}
+{mm("%b", "%c")}
+  free %b
+  free %x
+  free %f"""
+    found = capture_regions(cuda(lines, outputs="%c", entry=entry))
+    assert verify(found.program) == ()
+    return found
+
+
+NUMBER = "  symbol_definition n: int = value(%n)"
+
+
+@pytest.mark.parametrize(
+    "true",
+    [
+        MADE,
+        "%o = allocate f32[8, 8]@cuda\n"
+        "      extern_kernel aten.neg.out(%p, out = %o) writes(%o) @cuda",
+        f"{MADE}\n      assert_size_stride %o (8, 8) (8, 1)",
+        "%o = subgraph_call @f (%p) : f32[8, 8]@cuda {\nbody (%i: f32[8, 8]@cuda) {\n"
+        "%j = extern_kernel aten.neg.default(%i) @cuda : f32[8, 8]@cuda\nreturn %j\n}\n}",
+    ],
+)
+def test_a_branch_on_a_number_is_in_the_region(true: str) -> None:
+    found = branched("n < 4", true, NUMBER)
+    (region,) = regions(found.program)
+    assert any(isinstance(line, ConditionalLine) for line in region.body.lines)
+    assert count_calls(region) == 6  # two in the longer branch
+    assert capture_graphs(found.program) == found.program
+    # Of the branch, the one call with an operand that is not of the region's own.
+    plain = branched("n < 4", MADE, NUMBER).report.regions[0].line
+    assert replay_gain(region) == replay_gain(plain)
+
+
+@pytest.mark.parametrize(
+    ("predicate", "true", "symbols", "reason"),
+    [
+        ("m < 4.0", MADE, "  symbol_definition m: float = item(%f)", Reason.DATA),
+        (
+            "n < 4",
+            f"%w = allocate f32[8, 8]@cuda {{space = comm}}\n      free %w\n      {MADE}",
+            NUMBER,
+            Reason.BLOCKS,
+        ),
+        (
+            "n < 4",
+            "symbol_definition u: int = size(%p, 0)\n      assert_scalar u > 2\n      "
+            + MADE,
+            NUMBER,
+            Reason.SYMBOL,
+        ),
+        ("n < 4", f"assert_alignment %p 16\n      {MADE}", NUMBER, Reason.ADDRESS),
+        ("n < 4", f"assert_not_nan %p\n      {MADE}", NUMBER, Reason.HOST_READ),
+        (
+            "n < 4",
+            "%o = extern_kernel aten.bernoulli.default(%p) @cuda : f32[8, 8]@cuda",
+            NUMBER,
+            Reason.OPERATOR,
+        ),
+    ],
+)
+def test_a_branch_is_outside(
+    predicate: str, true: str, symbols: str, reason: Reason
+) -> None:
+    found = branched(predicate, true, symbols)
+    assert len(regions(found.program)) == 2
+    assert not any(
+        isinstance(line, ConditionalLine)
+        for region in regions(found.program)
+        for line in region.body.lines
+    )
+    assert reason in {why.reason for why in found.report.outside.values()}
 
 
 def test_frees_at_the_end_of_a_program_are_in_the_region() -> None:

@@ -13,7 +13,7 @@ from wrapperir import ir as wir
 from wrapperir.emit import compile_program
 from wrapperir.interp import interpret
 from wrapperir.passes import tile_attention
-from wrapperir.passes.tile_attention import MOST_POSITIONS
+from wrapperir.passes.attention_calls import MOST_POSITIONS
 from wrapperir.pipelines import run_passes
 from wrapperir.text import parse_program
 from wrapperir.verify import verify

@@ -49,6 +49,10 @@ def codes(text: str) -> list[Code]:
         "%a = reinterpret %p as f32[4]\nfree %a",
         "%a = extern_kernel aten.relu.default(%p) : f32[8]\n%b = reinterpret %a as f32[4]\n"
         "assert_alignment %a 16\nassert_alignment %b 16\nfree %a\nfree %b",
+        "%a = conditional 1 < 2 (%p) : f32[8] {\n"
+        "true (%b: f32[8]) { %c = allocate f32[8]\nreturn %c }\n"
+        "false (%d: f32[8]) { %e = extern_kernel aten.relu.default(%d) : f32[8]\n"
+        "return %e } }\nassert_alignment %a 16\nfree %a",
         "extern_kernel aten.add_.Tensor(%p, %w) writes(%p)",
         "extern_kernel mylib.anything.default(%p)",
     ],
@@ -69,6 +73,11 @@ def test_lines_that_a_region_may_have(body: str) -> None:
         (
             "%a = extern_kernel aten.reshape.default(%p, [8]) aliases(%p) : f32[8]\n"
             "assert_alignment %a 16\nfree %a",
+            Code.GRAPH_HOST_READ,
+        ),
+        (
+            "conditional 1 < 2 (%p) { true (%a: f32[8]) {\nassert_alignment %a 16\n"
+            "return }\nfalse (%b: f32[8]) { return } }",
             Code.GRAPH_HOST_READ,
         ),
         (

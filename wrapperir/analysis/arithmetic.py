@@ -115,10 +115,25 @@ def _extreme(
     return (choose([low for low, _ in args]), choose([high for _, high in args]))
 
 
+_MOST_POWER = 64
+
+
+def _power(args: Sequence[Interval]) -> Interval:
+    base, (exponent, most) = args
+    if (
+        exponent != most
+        or not isinstance(exponent, int)
+        or not 0 <= exponent <= _MOST_POWER
+    ):
+        return UNBOUNDED
+    return _product(((1, 1), *[base] * exponent))
+
+
 _OPERATIONS: Mapping[ExprOp, Callable[[Sequence[Interval]], Interval]] = {
     ExprOp.ADD: _sum,
     ExprOp.SUB: lambda a: _sum((a[0], _negated(a[1]))),
     ExprOp.MUL: _product,
+    ExprOp.POW: _power,
     ExprOp.NEG: lambda a: _negated(a[0]),
     ExprOp.FLOORDIV: lambda a: _quotient(a, round_up=False),
     ExprOp.CEILDIV: lambda a: _quotient(a, round_up=True),

@@ -70,6 +70,8 @@ class Support:
     ``choosing`` says whether its code picks between the kernels of a multi-kernel while it
     runs; unless it says so, it is given programs without multi-kernels, whose calls name
     what they run.
+    ``branching`` says whether a conditional on a number costs as little as a branch of a
+    language, so that passes may decide by sizes while the program runs.
     """
 
     lines: frozenset[type[Line]] = field(default=frozenset(LINES))
@@ -81,6 +83,7 @@ class Support:
     zero_modes: frozenset[ZeroMode] = frozenset(ZeroMode)
     descriptors: bool = False
     choosing: bool = False
+    branching: bool = False
 
 
 @frozen(kw_only=True)

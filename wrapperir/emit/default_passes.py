@@ -24,9 +24,10 @@ def passes_to_run(
     ``multiply_convolutions`` is the first, unless PyTorch is asked for deterministic
     algorithms: it then refuses products where it takes convolutions.  The memory passes
     follow, with ``split_products``, and with ``tile_attention`` and ``tile_products`` where
-    the emitter and the GPU can run their kernels.  With
-    ``graphs`` they capture graphs, if they do not do so already.  An emitter without graph
-    regions is given none, and a warning is logged.
+    the emitter and the GPU can run their kernels; ``branch_attention`` comes before these
+    where conditionals cost the emitter little.  With ``graphs`` they capture graphs, if
+    they do not do so already.  An emitter without graph regions is given none, and a
+    warning is logged.
     """
     import torch
 
@@ -39,7 +40,9 @@ def passes_to_run(
         names = memory_passes(emitter.support.lines, graphs=graphs)
         can_multiply = emitter.support.lines >= {AllocateLine, ReinterpretLine}
         own = ["split_products"] if can_multiply else []
-        own += ["tile_attention", "tile_products"] if can_tile(emitter) else []
+        if can_tile(emitter):
+            own += ["branch_attention"] if emitter.support.branching else []
+            own += ["tile_attention", "tile_products"]
         # Products of other frontends have results that are not allocated before.
         at = 1 + names.index("use_out_variants") if "use_out_variants" in names else 0
         names = (*names[:at], *own, *names[at:])

@@ -14,6 +14,7 @@ from wrapperir.ir import (
     Program,
     ReuseLine,
 )
+from wrapperir.passes.branch_attention import branch_attention
 from wrapperir.passes.capture_graphs import (
     Captured,
     CapturedRegion,
@@ -68,6 +69,7 @@ __all__ = [
     "PassFunction",
     "PassParameter",
     "bind_arguments",
+    "branch_attention",
     "capture_graphs",
     "capture_regions",
     "check_nans",
@@ -99,6 +101,7 @@ Pass: TypeAlias = Callable[[Program], Program]
 
 PASSES: Mapping[str, PassFunction] = MappingProxyType(
     {
+        "branch_attention": branch_attention,
         "capture_graphs": capture_graphs,
         "check_nans": check_nans,
         "free_early": free_early,

@@ -17,11 +17,11 @@ class AddedKernels(Generic[Key]):
     Names begin with ``wanted``, and are none of ``names``.
     """
 
-    make: Callable[[str, Key], wir.KernelDefinitionLine]
+    make: Callable[[str, Key], wir.DefinitionLine]
     wanted: str
     names: wir.FreshNames
-    definitions: dict[Key, wir.KernelDefinitionLine] = field(
-        factory=dict[Key, wir.KernelDefinitionLine]
+    definitions: dict[Key, wir.DefinitionLine] = field(
+        factory=dict[Key, wir.DefinitionLine]
     )
 
     def name(self, key: Key) -> str:

@@ -7,7 +7,8 @@ from attrs import evolve, frozen
 
 from wrapperir import ir as wir
 from wrapperir.ir.line_effects import value_names
-from wrapperir.passes.capture_survey import Outside, Reason, survey_lines
+from wrapperir.passes.capture_reasons import Outside, Reason
+from wrapperir.passes.capture_survey import survey_lines
 from wrapperir.passes.region_builder import build_region
 from wrapperir.passes.region_memory import RunSplitter
 from wrapperir.passes.replay_cost import LEAST_GAIN, replay_gain
@@ -91,11 +92,12 @@ def capture_graphs(program: wir.Program, *, least_gain: float = LEAST_GAIN) -> w
     A region holds consecutive calls on one stream, from the first to the last.  Buffers
     that outlive it are allocated before it; operators' results that do are its results,
     which a replay copies.  Frees, views and reuses of such buffers, and of operands, come
-    after it.  Outside are lines for which the host reads a value or has work to do, lines
-    with nested blocks, events, symbols, pools, and regions that save less than
-    ``least_gain`` microseconds.  Only devices that have
-    graphs get regions.  Where one region would raise the peak of live bytes, there are
-    several, as :mod:`~wrapperir.passes.region_memory` says.
+    after it.  A conditional on a number is a call, if a region may hold its blocks' lines.
+    Outside are lines for which the host reads a value or has work to do, other lines with
+    nested blocks, events, symbols, pools, and regions that save less than
+    ``least_gain`` microseconds.  Only devices that have graphs get regions.  Where one
+    region would raise the peak of live bytes, there are several, as
+    :mod:`~wrapperir.passes.region_memory` says.
     """
     return capture_regions(program, least_gain=least_gain).program
 

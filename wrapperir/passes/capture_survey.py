@@ -1,47 +1,24 @@
 """The runs of lines that graph regions may hold, and why other lines are outside them."""
 
 from collections import Counter
-from collections.abc import Container, Iterator
-from enum import StrEnum
+from collections.abc import Container, Iterator, Mapping
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from wrapperir import ir as wir
 from wrapperir.analysis import order_streams
 from wrapperir.ir.effects import Effects, Origin
 from wrapperir.ir.line_effects import LineEffects
 from wrapperir.ir.mentions import buffers_in, line_symbols, source_buffer, type_symbols
-from wrapperir.ir.recordable_operators import recording_obstacle
+from wrapperir.passes.capture_reasons import (
+    STAYING,
+    LineReasons,
+    Outside,
+    Reason,
+    behind_descriptors,
+    is_returnable,
+)
 from wrapperir.passes.replay_cost import OPERATOR_CALL, REPLAY, copy_cost
-
-
-class Reason(StrEnum):
-    """Why a line is outside of graph regions; the value is its name in reports."""
-
-    DEVICE = "device without graphs"
-    HOST_READ = "host read"
-    OPERATOR = "operator"
-    ARGUMENT = "argument"
-    RESULT = "result"
-    DATA = "number from data"
-    ADDRESS = "address"
-    BLOCKS = "nested blocks"
-    EVENT = "event"
-    POOL = "pool"
-    SYMBOL = "symbol"
-    GAIN = "no gain"
-
-
-_STAYING = frozenset({Reason.BLOCKS, Reason.EVENT, Reason.POOL})
-"""Reasons of lines that end a run, whatever they use."""
-
-
-@frozen
-class Outside:
-    """Why a line is outside: the reason, and what it is about the line."""
-
-    reason: Reason
-    detail: str
 
 
 @define
@@ -52,7 +29,8 @@ class Survey:
     does not use what their calls before it write, and writes nothing that they use.
 
     Attributes:
-        effects: The effects of each line.
+        effects: The effects of each line; those of a line with nested blocks that a region
+            may hold are those of a call.
         types: The type of each value.
         roots: For a view, or a name that was moved, the first name of its storage.
         last: For each first name of a storage, the last line that uses any of its names
@@ -97,22 +75,16 @@ class _Surveyor:
     program: wir.Program
     devices: Container[str] | None
     survey: Survey = field(init=False)
-    described: frozenset[str] = field(init=False)
-    """Kernels that take a tensor behind a descriptor."""
+    reasons: LineReasons = field(init=False)
     inputs: frozenset[str] = field(init=False)
     """Inputs and constants."""
     lent: frozenset[str] = field(init=False)
     """Inputs and constants whose memory no line gives to another value."""
-    known: set[str] = field(factory=set[str])
-    from_data: set[str] = field(factory=set[str])
-    """Symbols whose values are read from data, and may differ in each call."""
     elements: dict[str, list[wir.MultiOutputLine]] = field(
         factory=dict[str, list[wir.MultiOutputLine]]
     )
     is_in_order: bool = field(init=False)
     """Whether all work is in program order, without waits of the host."""
-    views: set[str] = field(factory=set[str])
-    """Names that are, or may be, views of another name."""
     stream: wir.Stream | None = None
     """The stream of the run's calls so far."""
     touched: dict[str, bool] = field(factory=dict[str, bool])
@@ -130,7 +102,9 @@ class _Surveyor:
             types=types,
         )
         self.is_in_order = order_streams(self.survey.effects).is_trivial
-        self.described = _behind_descriptors(program)
+        self.reasons = LineReasons(
+            self.devices, behind_descriptors(program), effects, types
+        )
         for symbol in program.symbols:
             self._define_symbol(symbol, on_entry=True)
 
@@ -152,12 +126,18 @@ class _Surveyor:
             elif made.origin is Origin.ELEMENT:
                 if made.source in self.touched:
                     self.touched[made.name] = True
-                if made.source in self.views:
-                    self.views.add(made.name)
+                if made.source in self.reasons.views:
+                    self.reasons.views.add(made.name)
             if made.name in survey.roots or made.may_alias:
-                self.views.add(made.name)
+                self.reasons.views.add(made.name)
             self.use(made.name, index)
-        found = self._reason(line, effects)
+        found = self.reasons.of_line(line, effects)
+        if found is None and effects.blocks:
+            call = self.reasons.as_call(effects)
+            if isinstance(call, Outside):
+                found = call
+            else:
+                effects = survey.effects[index] = call
         if found is not None:
             survey.outside[index] = found
             self._move(index, found, effects)
@@ -192,7 +172,7 @@ class _Surveyor:
             for root in shared
         )
         orders = effects.host_waits and not self.is_in_order
-        if why.reason in _STAYING or is_ordered or orders:
+        if why.reason in STAYING or is_ordered or orders:
             self.stream = None
             self.touched.clear()
             return
@@ -202,89 +182,19 @@ class _Surveyor:
         source = line.source
         read = source_buffer(source)
         if read is None:
-            changes = not self.from_data.isdisjoint(line_symbols(line))
+            changes = not self.reasons.from_data.isdisjoint(line_symbols(line))
         elif on_entry or self.survey.root(read) in self.inputs:
             changes = isinstance(source, wir.ItemOf)
         elif isinstance(source, wir.ItemOf | wir.ValueOf):
             changes = True
         else:
             symbols = set(type_symbols(self.survey.types[read]))
-            changes = not symbols <= self.known or bool(symbols & self.from_data)
-        self.known.add(line.symbol)
+            changes = not symbols <= self.reasons.known or bool(
+                symbols & self.reasons.from_data
+            )
+        self.reasons.known.add(line.symbol)
         if changes:
-            self.from_data.add(line.symbol)
-
-    def _reason(self, line: wir.BodyLine, effects: Effects) -> Outside | None:
-        """Return why no region may hold a line, whatever the lines around it are."""
-        if effects.host_waits:
-            read = effects.accesses[0].name
-            return Outside(Reason.HOST_READ, f"the host reads %{read}")
-        if effects.blocks:
-            return Outside(Reason.BLOCKS, "a region holds no line with nested blocks")
-        if effects.records is not None or effects.awaits is not None:
-            return Outside(Reason.EVENT, "the work of a region is on one stream")
-        if effects.symbol is not None:
-            return Outside(Reason.SYMBOL, f"later lines may use {effects.symbol}")
-        if any(made.origin in (Origin.POOL, Origin.PLACED) for made in effects.definitions):
-            return Outside(Reason.POOL, "capture graphs before memory is planned")
-        if effects.reads_address and not self.views.isdisjoint(effects.uses):
-            detail = f"the address of %{effects.uses[0]} may differ in each replay"
-            return Outside(Reason.ADDRESS, detail)
-        if effects.stream is None:
-            return None
-        return (
-            self._argument_reason(effects, effects.stream.device)
-            or self._symbol_reason(line, effects)
-            or self._call_reason(line)
-        )
-
-    def _argument_reason(self, effects: Effects, device: wir.Device) -> Outside | None:
-        if self.devices is not None and device.kind not in self.devices:
-            return Outside(Reason.DEVICE, f"there are no graphs for {device.kind}")
-        for name in effects.uses:
-            type = self.survey.types[name]
-            if isinstance(type, wir.ScalarType):
-                continue
-            if not isinstance(type, wir.TensorType):
-                detail = f"%{name} is neither a tensor nor a number"
-                return Outside(Reason.ARGUMENT, detail)
-            if wir.Stream(type.device).device != device:
-                detail = f"%{name} is on {type.device}, the call on {device}"
-                return Outside(Reason.ARGUMENT, detail)
-        return None
-
-    def _symbol_reason(self, line: wir.BodyLine, effects: Effects) -> Outside | None:
-        """Return why not, if the call or the sizes of its arguments depend on data."""
-        if not self.from_data:
-            return None
-        symbols = set(line_symbols(line))
-        for name in effects.uses:
-            symbols.update(type_symbols(self.survey.types[name]))
-        read = sorted(symbols & self.from_data)
-        if not read:
-            return None
-        return Outside(Reason.DATA, f"{read[0]} is read from data, and may always differ")
-
-    def _call_reason(self, line: wir.BodyLine) -> Outside | None:
-        if isinstance(line, wir.KernelCallLine) and line.kernel in self.described:
-            detail = f"@{line.kernel} takes a tensor behind a descriptor"
-            return Outside(Reason.ADDRESS, detail)
-        if not isinstance(line, wir.ExternKernelLine):
-            return None
-        obstacle = recording_obstacle(line, self.survey.types)
-        if obstacle is not None:
-            return Outside(Reason.OPERATOR, f"it {obstacle}")
-        if line.type is None:
-            return None
-        if not self.known.issuperset(type_symbols(line.type)):
-            detail = f"only the call tells the size of %{line.result}"
-            return Outside(Reason.RESULT, detail)
-        if isinstance(line.type, wir.TupleType):
-            return None  # its elements are looked at where they are used
-        if not _is_on(line.type, line.device):
-            detail = f"%{line.result} is not a tensor on {line.device}"
-            return Outside(Reason.RESULT, detail)
-        return None
+            self.reasons.from_data.add(line.symbol)
 
     def exclude_escaping(self) -> None:
         """Exclude calls whose results are used after a region, but could not be returned.
@@ -306,12 +216,17 @@ class _Surveyor:
             if stream is not None and work != stream:
                 end = first
             line = self.program.lines[index]
+            found = None
             if isinstance(line, wir.ExternKernelLine) and line.result is not None:
                 found = self._result_reason(line, line.result, end)
-                if found is not None:
-                    outside[index] = found
-                    stream, end = None, index
-                    continue
+            elif self.survey.effects[index].blocks:
+                made = self.survey.effects[index].definitions
+                last = self.survey.last
+                found = _copy_reason({x.name: x.type for x in made if last[x.name] >= end})
+            if found is not None:
+                outside[index] = found
+                stream, end = None, index
+                continue
             stream, first = work, index
 
     def _result_reason(
@@ -320,22 +235,19 @@ class _Surveyor:
         """Return why a region that ends at a line cannot return what a call in it does."""
         last = self.survey.last
         refused = "%{} is used after the region, which cannot return it"
-        returned: list[wir.ValueType] = []
+        returned: dict[str, wir.ValueType] = {}
         if last[result] >= end:
             if line.type is None or not is_returnable(line, line.type):
                 return Outside(Reason.RESULT, refused.format(result))
-            returned.append(line.type)
+            returned[result] = line.type
         taken = self.elements.get(result, ())
         names = Counter(element.indices for element in taken)
         for element in taken:
             if last[element.result] >= end:
                 if names[element.indices] > 1 or not is_returnable(line, element.type):
                     return Outside(Reason.RESULT, refused.format(element.result))
-                returned.append(element.type)
-        if returned and copy_cost(returned) > OPERATOR_CALL + REPLAY:
-            detail = f"copying what %{result} is at each replay would take longer"
-            return Outside(Reason.GAIN, detail)
-        return None
+                returned[element.result] = element.type
+        return _copy_reason(returned)
 
     def runs(self) -> Iterator[range]:
         """Yield the consecutive lines that regions may hold, by stream."""
@@ -357,28 +269,9 @@ class _Surveyor:
             yield range(begin, len(self.program.lines))
 
 
-def _behind_descriptors(program: wir.Program) -> frozenset[str]:
-    """Return the kernels and multi-kernels that take a tensor behind a descriptor."""
-    found: set[str] = set()
-    for line in program.definitions:
-        if any(isinstance(each, wir.DescriptorParameter) for each in line.parameters) or (
-            isinstance(line, wir.MultiKernelLine)
-            and not found.isdisjoint(choice.kernel for choice in line.choices)
-        ):
-            found.add(line.name)
-    return frozenset(found)
-
-
-def is_returnable(call: wir.ExternKernelLine, type: wir.ValueType) -> bool:
-    """Say whether a region can return what a call in it returns.
-
-    ``type`` is that of the result, or of an element of it.
-    """
-    return not call.aliases and _is_on(type, call.device)
-
-
-def _is_on(type: wir.ValueType, device: wir.Device) -> bool:
-    """Say whether a type is that of a tensor on a device."""
-    return isinstance(type, wir.TensorType) and wir.Stream(type.device) == wir.Stream(
-        device
-    )
+def _copy_reason(returned: Mapping[str, wir.ValueType]) -> Outside | None:
+    """Return why not, if a region should rather not return what a call returns."""
+    if not returned or copy_cost(returned.values()) <= OPERATOR_CALL + REPLAY:
+        return None
+    detail = f"copying %{next(iter(returned))} at each replay would take longer"
+    return Outside(Reason.GAIN, detail)

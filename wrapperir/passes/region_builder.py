@@ -9,6 +9,7 @@ from wrapperir import ir as wir
 from wrapperir.ir.effects import Effects, Origin
 from wrapperir.ir.line_effects import uses
 from wrapperir.ir.renaming import rename_values
+from wrapperir.passes.capture_reasons import is_plain
 from wrapperir.passes.capture_survey import Survey
 
 _LONGEST = 200
@@ -185,13 +186,8 @@ class _RegionBuilder:
         assert isinstance(line, wir.AllocateLine)
         type, workspace = line.type, line.workspace
         zeroed_here = workspace is wir.ZeroMode.ZERO_ON_CALL and self.stream.number == 0
-        return (
-            wir.Stream(type.device).device == self.stream.device
-            and type.space == wir.DEFAULT_SPACE
-            and not type.pinned
-            and type.layout is None
-            and (workspace is None or zeroed_here)
-        )
+        is_usual = workspace is None or zeroed_here
+        return is_usual and is_plain(type, self.stream.device)
 
     def _name_storage(
         self, index: int, line: wir.ReinterpretLine | wir.ReuseLine, effects: Effects

@@ -12,7 +12,8 @@ from attrs import define, field
 from wrapperir import ir as wir
 from wrapperir.analysis import BlockMemory, Storage, StorageKind, analyze_memory
 from wrapperir.analysis.live_bytes import OWN
-from wrapperir.passes.capture_survey import Survey, is_returnable
+from wrapperir.passes.capture_reasons import is_returnable
+from wrapperir.passes.capture_survey import Survey
 
 MOST_MEMORY = 1.03
 """The peak that regions may have, as a multiple of the program's peak without them."""
@@ -28,6 +29,9 @@ MOST_PARTS = 8
 
 LEAST_CALLS = 4
 """Calls that a region has before it is cut for the sake of memory."""
+
+_COPIED = frozenset({StorageKind.OPERATOR, StorageKind.RESULT})
+"""Storages that a region makes, and returns a copy of."""
 
 
 @define
@@ -164,7 +168,7 @@ class RunSplitter:
         for index in range(begin, end):
             for storage in self.begins[index]:
                 # What an operator returns is copied to memory that is there from the start.
-                if storage.end >= end and storage.kind is not StorageKind.OPERATOR:
+                if storage.end >= end and storage.kind not in _COPIED:
                     later -= self.bytes[id(storage)]
             peak = max(peak, self.memory.live[index] + later + kept)
             for storage in self.ends[index]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from wrapperir import ir as wir
 from wrapperir.analysis import storage_bytes
+from wrapperir.ir.effects import NestedBlock
 from wrapperir.ir.line_effects import LineEffects
 
 KERNEL_LAUNCH = 3.5
@@ -48,22 +49,51 @@ def replay_gain(region: wir.GraphRegionLine) -> float:
     one, is patched.
     """
     operands = {parameter.name for parameter in region.body.parameters}
-    gain = -REPLAY - copy_cost(result.type for result in region.results)
-    for line in region.body.lines:
+    copies = copy_cost(result.type for result in region.results)
+    return _gain(region.body, operands) - REPLAY - copies
+
+
+def _gain(block: wir.Block, operands: set[str]) -> float:
+    """Return what the calls of a block cost less as parts of a replay.
+
+    Of a line with nested blocks, the one counts that gains the least.
+    """
+    gain = 0.0
+    for line in block.lines:
         effects = _EFFECTS.visit(line)
         if effects.launches:
             gain += KERNEL_LAUNCH if isinstance(line, wir.KernelCallLine) else OPERATOR_CALL
             gain -= 0 if operands.isdisjoint(effects.uses) else PATCH
-        else:
-            operands.update(
-                made.name for made in effects.definitions if made.source in operands
-            )
+            continue
+        made = effects.definitions
+        operands.update(each.name for each in made if each.source in operands)
+        inner = (_gain(each.block, _lent(each, operands)) for each in effects.blocks)
+        gain += min(inner, default=0.0)
     return gain
 
 
+def _lent(nested: NestedBlock, operands: set[str]) -> set[str]:
+    """Return the parameters of a nested block that are operands of the region."""
+    pairs = zip(nested.block.parameters, nested.operands, strict=True)
+    return {
+        parameter.name
+        for parameter, operand in pairs
+        if isinstance(operand, wir.BufferRef) and operand.name in operands
+    }
+
+
 def count_calls(region: wir.GraphRegionLine) -> int:
-    """Return how many kernels and operators a region calls."""
-    return sum(_EFFECTS.visit(line).launches for line in region.body.lines)
+    """Return how many kernels and operators a region calls, at most."""
+    return _calls(region.body)
+
+
+def _calls(block: wir.Block) -> int:
+    count = 0
+    for line in block.lines:
+        effects = _EFFECTS.visit(line)
+        count += effects.launches
+        count += max((_calls(each.block) for each in effects.blocks), default=0)
+    return count
 
 
 _EFFECTS = LineEffects(None)

@@ -193,7 +193,7 @@ class _RegionRules:
         )
 
 
-_MAKES_MEMORY = frozenset({Origin.ALLOCATED, Origin.POOL, Origin.OPERATOR})
+_MAKES_MEMORY = frozenset({Origin.ALLOCATED, Origin.POOL, Origin.OPERATOR, Origin.BLOCK})
 
 _OUTSIDE = "move the line out of the graph region"
 
