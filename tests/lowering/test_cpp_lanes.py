@@ -12,11 +12,13 @@ from attrs import evolve
 from tests.lowering.cpp_kernels import build_kernels, kernel_of, type_of
 from wrapperir.ir import DType, Expr, Symbol, TensorType, add, mul
 from wrapperir.kernels import cpp_build
+from wrapperir.lowering.cpp import CppRenderer
 from wrapperir.lowering.cpp.lanes import LaneAnalysis, Lanes
 from wrapperir.lowering.cpp.rows import find_rows
 from wrapperir.lowering.loops import (
     Apply,
     Axis,
+    IndexValue,
     InnerLoop,
     Instruction,
     Literal,
@@ -349,6 +351,89 @@ def test_an_indirect_index_of_lanes_is_gathered() -> None:
     (built,) = build_kernels([kernel_of(nest, types)])
     built.launch([x, index, out])
     assert torch.equal(out, x[index + 3])
+
+
+def _window(name: str, dtype: DType, columns: int, step: int = 2) -> Nest:
+    """Return the largest elements of windows of 3, in steps, with a margin of 1."""
+    at = add(add(mul(Symbol("i1"), step), Symbol("r0")), -1)
+    most = Literal(result="least", dtype=dtype, value=False)
+    if dtype is not DType.BOOL:
+        most = evolve(most, value=float("-inf"))
+    body = (
+        Literal(result="zero", dtype=DType.I64, value=0),
+        most,
+        InnerLoop(
+            axes=(Axis("r0", 3),),
+            body=(
+                IndexValue(result="at", dtype=DType.I64, expr=at),
+                Apply(
+                    result="is_inside",
+                    dtype=DType.BOOL,
+                    op=ScalarOp.GE,
+                    operands=("at", "zero"),
+                ),
+                Load(
+                    result="found",
+                    dtype=dtype,
+                    buffer="x",
+                    index=(Symbol("i0"), at),
+                    mask="is_inside",
+                    other=most.value,
+                ),
+                Reduce(
+                    results=("most",), dtype=dtype, op=ReduceOp.MAX, operands=("found",)
+                ),
+            ),
+        ),
+        Store(buffer="out", index=(Symbol("i0"), Symbol("i1")), value="most"),
+    )
+    return Nest(name=name, axes=(Axis("i0", _ROWS), Axis("i1", columns)), body=body)
+
+
+def test_masked_loads_with_steps_are_read_before_the_lanes() -> None:
+    """Compilers do not vectorise a loop with such loads."""
+    cases: list[tuple[LoopKernel, torch.Tensor]] = []
+    for dtype in (DType.F32, DType.F16, DType.F64, DType.BOOL):
+        for columns in (9, 64, 200):
+            x = torch.randn(_ROWS, 2 * columns + 1).gt(0)
+            if dtype is not DType.BOOL:
+                x = torch.randn(x.shape).to(getattr(torch, dtype.torch_name))
+                x[0, :5] = torch.tensor([-0.0, 0.0, math.nan, 1, math.inf])
+            out = x.new_empty(_ROWS, columns)
+            types = {"x": type_of(x), "out": type_of(out)}
+            nest = _window(f"window_{dtype.value}_{columns}", dtype, columns)
+            lanes = LaneAnalysis(nest, types).choose()
+            assert lanes == Lanes(axis="i1", apart=frozenset({"found"}))
+            cases.append((kernel_of(nest, types), x))
+    texts = [CppRenderer().render_kernel(kernel).source or "" for kernel, _ in cases]
+    for text in texts:
+        loops = text.split("#pragma omp simd")[1:]
+        assert "t0[l]" in "".join(loops)
+        assert not any("?" in loop.split("}")[0] and "p0[" in loop for loop in loops)
+    built = build_kernels([kernel for kernel, _ in cases])
+    for kernel, (_, x) in zip(built, cases, strict=True):
+        columns = x.shape[1] // 2
+        out = x.new_empty(_ROWS, columns)
+        kernel.launch([x, out])
+        padded = torch.nn.functional.pad(x.double(), (1, 0), value=-math.inf)
+        wanted = padded.unfold(1, 3, 2)[:, :columns].amax(2)
+        if x.dtype == torch.bool:
+            wanted = wanted.gt(0)
+        assert torch.equal(out.double().nan_to_num(7), wanted.double().nan_to_num(7))
+
+
+def test_long_loops_of_few_lanes_stay_point_by_point() -> None:
+    """Their lanes would be far apart in memory, and what they read in no cache."""
+    nest = _window("window", DType.F32, 64, step=8)
+    loop = nest.body[2]
+    assert isinstance(loop, InnerLoop)
+    types = {"x": type_of(torch.ones(_ROWS, 513)), "out": type_of(torch.ones(_ROWS, 64))}
+    for extents in ((5, 5, 5), (7, 3, 3)):
+        axes = tuple(Axis(f"r{n}", extent) for n, extent in enumerate(extents))
+        body = (*nest.body[:2], evolve(loop, axes=axes), nest.body[3])
+        assert LaneAnalysis(evolve(nest, body=body), types).choose().axis is (
+            "i1" if math.prod(extents) <= 64 else None
+        )
 
 
 def test_what_two_loops_compute_is_kept_between_them() -> None:

@@ -1,7 +1,8 @@
 """Instructions of a nest as C++ statements, of one point."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from typing import assert_never
 
 from wrapperir.ir import DType, Expr, TensorType
@@ -46,7 +47,8 @@ class InstructionWriter:
     ``pointers`` and ``types`` are by buffer; ``parameters`` are the names of the kernel's
     parameters.  A check that fails goes to the label
     ``next``, which :attr:`has_jumps` says is needed.  ``elements`` has the elements that
-    some loads read, by their results, where they are not in the buffer.  ``rows`` are
+    some loads read, by their results, where they are not in the buffer but were read
+    before.  ``rows`` are
     arrays of values, and ``row_position`` is the C++ of the current point's position.
     """
 
@@ -87,6 +89,13 @@ class InstructionWriter:
         self.dtypes[name], self.names[name] = dtype, text
         if dtype.is_integer:
             self.indices.names[name] = f"i64({text})"
+
+    @contextmanager
+    def forgetting(self) -> Generator[None]:
+        """Forget the values that are defined inside, whose block ends."""
+        kept = dict(self.names), dict(self.dtypes), dict(self.indices.names)
+        yield
+        self.names, self.dtypes, self.indices.names = kept
 
     def define(self, name: str, dtype: DType, text: str) -> None:
         """Write the definition of a value."""
@@ -168,12 +177,11 @@ class InstructionWriter:
         return STORED[self._types[step.buffer].dtype]
 
     def _write_load(self, step: Load) -> None:
-        text = self.elements.get(step.result)
-        if text is None:
-            text = self._element(step.buffer, step.index)
+        there = self.elements.get(step.result)
+        text = there or self._element(step.buffer, step.index)
         if step.dtype is DType.BOOL:
             text = f"{text} != 0"
-        if step.mask is not None:
+        if step.mask is not None and there is None:
             other = format_literal(step.other, step.dtype)
             text = f"{self.names[step.mask]} ? {text} : {other}"
         self.define(step.result, step.dtype, text)

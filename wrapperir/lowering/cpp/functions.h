@@ -149,16 +149,17 @@ inline f32 floordiv(f32 a, f32 b) { return floordiv_real(a, b); }
 inline f64 floordiv(f64 a, f64 b) { return floordiv_real(a, b); }
 
 //: minimum
-template <class T> inline T minimum(T a, T b) { return (a < b) | (a != a) ? a : b; }
+// Of chained selections by one condition of two parts, GCC makes branches.
+template <class T> inline T minimum(T a, T b) { return a < b ? a : a != a ? a : b; }
 
 //: maximum
-template <class T> inline T maximum(T a, T b) { return (a > b) | (a != a) ? a : b; }
+template <class T> inline T maximum(T a, T b) { return a > b ? a : a != a ? a : b; }
 
 //: fmin
-template <class T> inline T fmin(T a, T b) { return (a < b) | (b != b) ? a : b; }
+template <class T> inline T fmin(T a, T b) { return a < b ? a : b != b ? a : b; }
 
 //: fmax
-template <class T> inline T fmax(T a, T b) { return (a > b) | (b != b) ? a : b; }
+template <class T> inline T fmax(T a, T b) { return a > b ? a : b != b ? a : b; }
 
 //: is_inf
 template <class T> inline bool is_inf(T a) { return absolute(a) == T(__builtin_inf()); }

@@ -7,6 +7,7 @@ of the last axis of each inner loop, whichever makes more accesses contiguous::
     out[i0] = sum of x[r0, i0] over r0      lanes of i0, with a sum in each
 """
 
+import math
 from collections.abc import Iterable, Mapping
 
 from attrs import field, frozen
@@ -33,6 +34,10 @@ _FEWEST = 8
 """Points from which lanes of an axis pay."""
 _ENOUGH_WORK = 4
 """Operators in a body from which lanes pay although no access is contiguous."""
+_SHORT_STEP = 4
+"""The largest stride along lanes of which a register holds several elements."""
+_WINDOW = 64
+"""Points of inner loops that are too few for lanes, and few enough for memory in caches."""
 
 
 @frozen
@@ -41,13 +46,15 @@ class Lanes:
 
     ``loops`` are positions in the nest's body.  ``transposed`` has loads that are
     contiguous along another parallel axis, ``across``, by their results; with each, its
-    stride along the lanes.
+    stride along the lanes.  ``apart`` are the results of loads around which compilers do
+    not vectorise a loop: their masks differ between lanes, and they are not contiguous.
     """
 
     axis: str | None = None
     loops: frozenset[int] = frozenset()
     across: str | None = None
     transposed: Mapping[str, Expr] = field(factory=dict[str, Expr])
+    apart: frozenset[str] = frozenset()
 
 
 def varying_values(steps: Iterable[Step], axis: str) -> frozenset[str]:
@@ -87,14 +94,17 @@ class LaneAnalysis:
         total = sum(-1 if score is None else score for score in inner.values())
         steps: list[Step] = [*loops.values()] or [*self._nest.body]
         best: tuple[int, str] | None = None
+        are_windows = bool(loops) and all(map(_is_window, loops.values()))
+        least = 0 if are_windows else _ENOUGH_WORK
         for axis in reversed(self._nest.axes):
-            score = self._parallel_score(axis, steps)
+            body = instructions(self._nest.body)
+            score = self._score(axis, instructions(steps), body, least)
             if score is not None and (best is None or score > best[0]):
                 best = score, axis.name
         if best is not None and not loops:
             return self._with_tiles(best[1])
-        if best is not None and best[0] > total:
-            return Lanes(axis=best[1])
+        if best is not None and (best[0] > total or are_windows):
+            return Lanes(axis=best[1], apart=self._loads_apart(best[1]))
         return Lanes(loops=frozenset(p for p, score in inner.items() if score is not None))
 
     def _with_tiles(self, lane: str) -> Lanes:
@@ -120,18 +130,32 @@ class LaneAnalysis:
         axis_name = max(found, key=lambda name: len(found[name]))
         return Lanes(axis=lane, across=axis_name, transposed=found[axis_name])
 
-    def _parallel_score(self, axis: Axis, steps: Iterable[Step]) -> int | None:
-        return self._score(axis, instructions(steps), instructions(self._nest.body))
+    def _loads_apart(self, lane: str) -> frozenset[str]:
+        varying = varying_values(self._nest.body, lane)
+        return frozenset(
+            step.result
+            for step in instructions(self._nest.body)
+            if isinstance(step, Load)
+            and step.mask in varying
+            and self._stride(step, lane, varying) != 1
+        )
 
     def _inner_score(self, loop: InnerLoop) -> int | None:
         if any(isinstance(step, Scan | Check) for step in loop.body):
             return None
-        return self._score(loop.axes[-1], loop.body, loop.body)
+        return self._score(loop.axes[-1], loop.body, loop.body, _ENOUGH_WORK)
 
     def _score(
-        self, axis: Axis, counted: Iterable[Instruction], body: Iterable[Instruction]
+        self,
+        axis: Axis,
+        counted: Iterable[Instruction],
+        body: Iterable[Instruction],
+        least: int,
     ) -> int | None:
-        """Return the contiguous accesses less the others; ``None`` if lanes do not pay."""
+        """Return the contiguous accesses less the others; ``None`` if lanes do not pay.
+
+        They do with ``least`` operators in the body, if no access is contiguous.
+        """
         if isinstance(axis.extent, int) and axis.extent < _FEWEST:
             return None
         varying = varying_values(self._nest.body, axis.name)
@@ -149,10 +173,10 @@ class LaneAnalysis:
                 stride = self._stride(step, axis.name, varying)
                 if stride == 1:
                     score += 2 if isinstance(step, Load) else 3
-                elif stride != 0:
+                elif not (isinstance(stride, int) and 0 <= stride <= _SHORT_STEP):
                     score -= 2
         operators = sum(isinstance(step, Apply) for step in body)
-        return score if score >= 0 or operators >= _ENOUGH_WORK else None
+        return score if score >= 0 or operators >= least else None
 
     def _stride(
         self, access: Instruction, axis: str, varying: frozenset[str]
@@ -164,3 +188,12 @@ class LaneAnalysis:
         if not {axis, *varying}.isdisjoint(symbols_in(terms.rest)):
             return None
         return terms.coefficients.get(axis, 0)
+
+
+def _is_window(loop: InnerLoop) -> bool:
+    """Return whether a loop has few points, none of whose axes has enough for lanes."""
+    extents = [axis.extent for axis in loop.axes]
+    points = math.prod(extent for extent in extents if isinstance(extent, int))
+    return points <= _WINDOW and all(
+        isinstance(extent, int) and extent < _FEWEST for extent in extents
+    )

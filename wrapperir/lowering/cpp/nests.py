@@ -44,7 +44,7 @@ def write_nest(writer: InstructionWriter, nest: Nest, lanes: Lanes) -> None:
     others = [axis for axis in nest.axes if axis is not lane]
     if any(isinstance(step, InnerLoop) for step in nest.body):
         pragma = _parallel(writer, nest, len(nest.axes), cost=1)
-        ParallelStrips(writer, nest, lane).write(pragma, others)
+        ParallelStrips(writer, nest, lane, lanes.apart).write(pragma, others)
     elif lanes.across is not None:
         others = [axis for axis in others if axis.name != lanes.across]
         pragma = _parallel(writer, nest, len(nest.axes), cost=1)

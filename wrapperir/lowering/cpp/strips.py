@@ -22,8 +22,19 @@ from wrapperir.lowering.cpp.loop_text import (
     write_lane_loop,
 )
 from wrapperir.lowering.cpp.reductions import Accumulator, Variable
-from wrapperir.lowering.loops import Axis, InnerLoop, Instruction, Nest, Reduce, Scan, Step
-from wrapperir.lowering.substitution import names_used, results
+from wrapperir.lowering.loops import (
+    Axis,
+    Check,
+    InnerLoop,
+    Instruction,
+    Load,
+    Nest,
+    Reduce,
+    Scan,
+    Step,
+    Store,
+)
+from wrapperir.lowering.substitution import names_used, needed, results
 
 STRIP = 64
 """Lanes of a strip: four 512-bit registers of ``f32``."""
@@ -125,14 +136,17 @@ def _write_calls(writer: InstructionWriter, extent: Expr, width: int) -> None:
 class ParallelStrips:
     """Writes the body of a nest whose lanes are of a parallel axis, around inner loops."""
 
-    def __init__(self, writer: InstructionWriter, nest: Nest, lane: Axis) -> None:
-        """Take the nest and its lanes' axis."""
+    def __init__(
+        self, writer: InstructionWriter, nest: Nest, lane: Axis, apart: frozenset[str]
+    ) -> None:
+        """Take the nest, its lanes' axis, and the loads to read apart, by results."""
         self._writer = writer
         self._source = writer.source
         self._nest = nest
         self._lane = lane
         self._varying = varying_values(nest.body, lane.name)
         self._kept = _values_of_several_loops(nest.body) & self._varying
+        self._apart = apart
         self._declared: list[str] = []
         self._in_loop: tuple[str, ...] = ()
         self._position = "0"
@@ -194,6 +208,7 @@ class ParallelStrips:
         def write(step: Instruction) -> None:
             self._write_step(step, states or {})
 
+        self._write_loads_apart(steps)
         write_lane_loop(writer, steps, self._varying, self._in_loop, write, keep)
         for name, array in kept.items():
             if name in writer.names:
@@ -201,6 +216,34 @@ class ParallelStrips:
                 kept_in = Variable(scalar_type(dtype), array, "")
                 self._declared += _declarations([kept_in], self._width)
                 writer.set_value(name, dtype, f"{array}[l]")
+
+    def _write_loads_apart(self, steps: Sequence[Instruction]) -> None:
+        """Write the loop that reads the loads apart, as far as nothing comes before them.
+
+        The other loop then has vector instructions; this one has branches, which are the
+        same for most lanes.
+        """
+        writer = self._writer
+        loads: list[Load] = []
+        first: list[Instruction] = []
+        for place, step in enumerate(steps):
+            if isinstance(step, Store | Reduce | Scan | Check):
+                break
+            first = list(steps[: place + 1])
+            if isinstance(step, Load) and step.result in self._apart:
+                loads.append(step)
+        if not loads:
+            return
+        with writer.forgetting(), self._source.block(self._in_loop[0]):
+            self._source.write(*self._in_loop[1:])
+            for place in needed(first, map(first.index, loads)):
+                writer.write(first[place])
+            for load in loads:
+                array = f"t{len(writer.elements)}"
+                kept_in = Variable(scalar_type(load.dtype), array, "")
+                self._declared += _declarations([kept_in], self._width)
+                self._source.write(f"{array}[l] = {writer.names[load.result]};")
+                writer.elements[load.result] = f"{array}[l]"
 
     def _write_step(self, step: Instruction, states: dict[int, Accumulator]) -> None:
         if not isinstance(step, Reduce | Scan):
