@@ -29,6 +29,7 @@ from wrapperir.passes.installed import InstalledPass, InstalledPipeline
 from wrapperir.passes.merge_workspaces import merge_workspaces
 from wrapperir.passes.multiply_convolutions import multiply_convolutions
 from wrapperir.passes.open_graph_regions import open_graph_regions
+from wrapperir.passes.open_pools import open_pools
 from wrapperir.passes.parameters import (
     PassFunction,
     PassParameter,
@@ -82,6 +83,7 @@ __all__ = [
     "merge_workspaces",
     "multiply_convolutions",
     "open_graph_regions",
+    "open_pools",
     "parameters_of",
     "parse_pipeline",
     "plan_memory",
@@ -109,6 +111,7 @@ PASSES: Mapping[str, PassFunction] = MappingProxyType(
         "merge_workspaces": merge_workspaces,
         "multiply_convolutions": multiply_convolutions,
         "open_graph_regions": open_graph_regions,
+        "open_pools": open_pools,
         "plan_memory": plan_memory,
         "remove_dead_lines": remove_dead_lines,
         "reuse_buffers": reuse_buffers,
