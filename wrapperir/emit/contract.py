@@ -72,6 +72,10 @@ class Support:
     what they run.
     ``branching`` says whether a conditional on a number costs as little as a branch of a
     language, so that passes may decide by sizes while the program runs.
+    ``operators`` are the operators that lines may call, with their
+    overloads (``aten.mm.default``); ``None`` is every operator.  ``hosted`` are the device
+    kinds whose tensors callers have in memory of the host: a loaded program takes and
+    returns CPU tensors for them, and copies at its borders.
     """
 
     lines: frozenset[type[Line]] = field(default=frozenset(LINES))
@@ -84,6 +88,8 @@ class Support:
     descriptors: bool = False
     choosing: bool = False
     branching: bool = False
+    operators: frozenset[str] | None = None
+    hosted: frozenset[str] = frozenset()
 
 
 @frozen(kw_only=True)

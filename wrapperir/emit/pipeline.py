@@ -20,7 +20,7 @@ from wrapperir.diagnostics import (
 from wrapperir.emit.artifact import write_artifact
 from wrapperir.emit.constants import check_constants
 from wrapperir.emit.contract import Artifact, Emitter, Loaded, OutputCode
-from wrapperir.emit.support import check_support, fit_program
+from wrapperir.emit.support import check_support, fit_program, on_host
 from wrapperir.emit.torch_dtypes import UnknownDeviceError
 from wrapperir.ir import ExternKernelLine, Program, Provenance
 from wrapperir.ir.blocks import walk_places
@@ -85,6 +85,8 @@ def _dump_program(program: Program, folder: Path | None) -> None:
 
 def find_emitter(name: str) -> Emitter:
     """Return the installed emitter of that name.
+
+    ``opencl+python`` is ``opencl``, with ``python`` for what that one lacks.
 
     Raises:
         DiagnosticError: there is none, or two.
@@ -183,7 +185,7 @@ def build_artifact(
         DiagnosticError: a constant is missing or of another type; something does not
             compile; or WIR711, the emitter fails.
     """
-    _raise_errors(check_constants(program, constants), program)
+    _check_constants(program, emitter, constants)
     with _blaming(emitter):
         return emitter.build(artifact, constants)
 
@@ -200,9 +202,18 @@ def load_artifact(
         DiagnosticError: a constant is missing or of another type; a kernel does not
             compile; an operator is not registered; or WIR711, the emitter fails.
     """
-    _raise_errors(check_constants(program, constants), program)
+    _check_constants(program, emitter, constants)
     with _placing(program, emitter):
         return load_stored(artifact, emitter, constants)
+
+
+def _check_constants(
+    program: Program, emitter: Emitter, constants: Mapping[str, "torch.Tensor"]
+) -> None:
+    """Compare constants with their types; those of hosted devices are on the CPU."""
+    held = on_host(program.constants, emitter.support.hosted)
+    on_cpu = evolve(program, constants=held)
+    _raise_errors(check_constants(on_cpu, constants), program)
 
 
 def load_stored(

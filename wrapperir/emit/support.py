@@ -1,6 +1,10 @@
 """The support of a program by an emitter, checked before any code is written."""
 
 from collections.abc import Iterator, Sequence, Set
+from functools import lru_cache
+from typing import TypeVar
+
+from attrs import evolve
 
 from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, Diagnostic, LinePath
@@ -9,6 +13,12 @@ from wrapperir.emit.contract import Support
 from wrapperir.emit.runnable_kernels import resolve_multi_kernels
 from wrapperir.ir.blocks import walk_places
 from wrapperir.ir.line_effects import LineEffects
+from wrapperir.ir.renaming import replace_devices
+
+T = TypeVar("T")
+
+_MOST_NAMES = 20
+"""Names that a hint lists."""
 
 
 def fit_program(program: wir.Program, support: Support) -> wir.Program:
@@ -35,36 +45,60 @@ def check_support(
     ``emitter`` is the name to blame in the messages.
     """
     found: list[Diagnostic] = []
-    lacking: dict[type[wir.Line], list[LinePath]] = {}
+    lacking: dict[str | None, list[Diagnostic]] = {}
+    for diagnostic in lacking_places(program, emitter, support):
+        if diagnostic.code is Code.UNSUPPORTED_LINE:
+            lacking.setdefault(diagnostic.subject, []).append(diagnostic)
+        else:
+            found.append(diagnostic)
+    return (*map(_first_of_kind, lacking.values()), *found)
+
+
+def _first_of_kind(places: Sequence[Diagnostic]) -> Diagnostic:
+    """Return the first of the diagnostics of one line kind, with their number."""
+    first, count = places[0], len(places)
+    if count == 1:
+        return first
+    said = f"{first.message}: there are {count}, and this is the first"
+    return evolve(first, message=said)
+
+
+def lacking_places(
+    program: wir.Program, emitter: str, support: Support
+) -> Iterator[Diagnostic]:
+    """Yield a diagnostic for each place of a program that ``support`` lacks something for.
+
+    A place is a definition, an input, a constant or a line, in nested blocks too.
+    """
     idle = _idle_choices(program)
     for index, definition in enumerate(program.definitions):
         path: LinePath = ("definitions", index)
         if definition.name in idle:
             continue
         if type(definition) not in support.lines:
-            lacking.setdefault(type(definition), []).append(path)
+            yield _unsupported_line(emitter, type(definition), path)
         elif isinstance(definition, wir.KernelDefinitionLine):
-            found.extend(_check_kernel(emitter, support, definition, path))
+            yield from _check_kernel(emitter, support, definition, path)
     places = [
         *((("inputs", i), value.type) for i, value in enumerate(program.inputs)),
         *((("constants", i), value.type) for i, value in enumerate(program.constants)),
     ]
     for path, value_type in places:
         if isinstance(value_type, wir.TensorType):
-            found.extend(_check_device(emitter, support, value_type.device, 0, path))
+            yield from _check_device(emitter, support, value_type.device, 0, path)
     effects = LineEffects(None)
     for line, path in walk_places(program.lines):
         if type(line) not in support.lines:
-            lacking.setdefault(type(line), []).append(path)
+            yield _unsupported_line(emitter, type(line), path)
             continue
         done = effects.visit(line)
         for made in done.definitions:
-            found.extend(_check_zero_mode(emitter, support, made.workspace, path))
+            yield from _check_zero_mode(emitter, support, made.workspace, path)
         number = 0 if done.stream is None else done.stream.number
         if done.device is not None and (number or support.devices is not None):
-            found.extend(_check_device(emitter, support, done.device, number, path))
-    kinds = (_unsupported_lines(emitter, kind, paths) for kind, paths in lacking.items())
-    return (*kinds, *found)
+            yield from _check_device(emitter, support, done.device, number, path)
+        if support.operators is not None and isinstance(line, wir.ExternKernelLine):
+            yield from _check_operator(emitter, support.operators, line.operator, path)
 
 
 def _idle_choices(program: wir.Program) -> Set[str]:
@@ -146,14 +180,35 @@ def _check_zero_mode(
         )
 
 
-def _unsupported_lines(
-    emitter: str, kind: type[wir.Line], paths: Sequence[LinePath]
-) -> Diagnostic:
+def _check_operator(
+    emitter: str, operators: frozenset[str], operator: str, path: LinePath
+) -> Iterator[Diagnostic]:
+    if operator not in operators:
+        yield Diagnostic(
+            Code.UNSUPPORTED_FEATURE,
+            f"the {emitter} emitter has no support for the operator {operator}",
+            path=path,
+            subject=operator,
+            hint=_alternatives("operators", operators),
+        )
+
+
+def _unsupported_line(emitter: str, kind: type[wir.Line], path: LinePath) -> Diagnostic:
+    name = wir.keyword(kind)
+    return Diagnostic(
+        Code.UNSUPPORTED_LINE,
+        f"the {emitter} emitter has no support for {name} lines",
+        path=path,
+        subject=name,
+        hint=_other_emitter_hint(name),
+    )
+
+
+@lru_cache(64)
+def _other_emitter_hint(name: str) -> str:
     from wrapperir.passes import MEMORY_PASSES, memory_passes  # loaded late: all passes
 
-    name = wir.keyword(kind)
-    places = "" if len(paths) == 1 else f": there are {len(paths)}, and this is the first"
-    kept = memory_passes(frozenset(wir.LINES) - {kind})
+    kept = memory_passes([kind for kind in wir.LINES if wir.keyword(kind) != name])
     makers = [f"`{other}`" for other in MEMORY_PASSES if other not in kept]
     hint = "use another emitter"
     if makers:
@@ -161,17 +216,23 @@ def _unsupported_lines(
         hint += (
             f"; where passes run, {' and '.join(makers)} {each} such lines: leave {it} out"
         )
-    return Diagnostic(
-        Code.UNSUPPORTED_LINE,
-        f"the {emitter} emitter has no support for {name} lines{places}",
-        path=paths[0],
-        subject=name,
-        hint=hint,
-    )
+    return hint
 
 
 def _alternatives(what: str, names: frozenset[str]) -> str:
-    return f"it supports these {what}: {', '.join(sorted(names)) or 'none'}"
+    shown = sorted(names)[:_MOST_NAMES]
+    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+    return f"it supports these {what}: {', '.join(shown) or 'none'}{more}"
+
+
+def on_host(part: T, kinds: frozenset[str]) -> T:
+    """Return a program, or a part of one, with the CPU in place of some kinds of devices.
+
+    Callers hold what is on ``hosted`` devices of an emitter so.
+    """
+    if not kinds:
+        return part
+    return replace_devices(part, lambda each: wir.CPU if each.kind in kinds else each)
 
 
 CPU_ALIGNMENT = 64

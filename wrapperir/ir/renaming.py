@@ -1,15 +1,17 @@
-"""Renaming of the values that a line names."""
+"""Renaming of the values that a line names, and replacing of devices."""
 
 from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar, cast
 
-from attrs import evolve, fields_dict
+from attrs import evolve, fields_dict, has
 
 from wrapperir.ir.arguments import BufferRef, ItemOf, OffsetOf, SizeOf, StrideOf, ValueOf
 from wrapperir.ir.line import BodyLine, Result
+from wrapperir.ir.types import Device
 
 L = TypeVar("L", bound=BodyLine)
+P = TypeVar("P")
 
 _NAMES = frozenset({"result", "source", "buffer", "pool", "event", "writes", "aliases"})
 """Fields of lines that hold names of values, not in a :class:`BufferRef`."""
@@ -46,3 +48,35 @@ def _renamed(value: object, rename: Callable[[str], str], is_name: bool) -> obje
         items = cast("tuple[object, ...]", value)
         return tuple(_renamed(item, rename, is_name) for item in items)
     return value
+
+
+def replace_devices(part: P, replace: Callable[[Device], Device]) -> P:
+    """Return a program, line, type or argument with ``replace`` applied to each device."""
+    return cast(P, _with_devices(part, replace))
+
+
+def replace_cpu(part: P, kind: str | None) -> P:
+    """Return a part with the device of a kind in place of the CPU; ``None`` is the CPU."""
+    if kind is None:
+        return part
+    device = Device(kind, 0)
+    return replace_devices(part, lambda each: device if each.kind == "cpu" else each)
+
+
+def _with_devices(part: object, replace: Callable[[Device], Device]) -> object:
+    if isinstance(part, Device):
+        return replace(part)
+    if isinstance(part, tuple):
+        items = cast("tuple[object, ...]", part)
+        return tuple([_with_devices(item, replace) for item in items])
+    kind: Any = type(part)
+    if not has(kind):
+        return part
+    whole: Any = part
+    changes: dict[str, Any] = {}
+    for name in _fields(kind):
+        old: object = getattr(part, name)
+        new = _with_devices(old, replace)
+        if new != old:
+            changes[name] = new
+    return evolve(whole, **changes) if changes else part

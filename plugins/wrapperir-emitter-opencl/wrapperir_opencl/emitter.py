@@ -20,6 +20,7 @@ from wrapperir.ir import (
 )
 from wrapperir_opencl.context import DEVICE
 from wrapperir_opencl.expressions import RUNTIME
+from wrapperir_opencl.launches import COPY
 from wrapperir_opencl.load import LIBRARY, SIGNATURE, SOURCE, LoadError, compile_library
 from wrapperir_opencl.load import Program as LoadedProgram
 
@@ -47,6 +48,8 @@ class OpenclEmitter(Emitter):
         languages=frozenset({Language.OPAQUE}),
         devices=frozenset({"cpu", DEVICE}),
         streams=frozenset({"cpu", DEVICE}),
+        operators=frozenset({COPY}),
+        hosted=frozenset({DEVICE}),
     )
 
     def emit(self, program: Program) -> Artifact:

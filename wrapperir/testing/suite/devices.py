@@ -3,14 +3,13 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any, cast
 
-from attrs import evolve, fields_dict, frozen, has
+from attrs import evolve, frozen
 
 from wrapperir import ir as wir
 from wrapperir.emit import Support
 from wrapperir.ir.line_effects import LineEffects, value_names, value_types
-from wrapperir.ir.renaming import rename_values
+from wrapperir.ir.renaming import rename_values, replace_devices
 from wrapperir.testing.suite.processes import CheckEndedError, in_own_process
 from wrapperir.testing.suite.results import CheckResult, Status
 
@@ -88,25 +87,7 @@ def _absence(kind: str) -> str | None:
 
 def moved(program: wir.Program, device: wir.Device) -> wir.Program:
     """Return a CPU program with all of its memory and work on ``device``."""
-    return cast(wir.Program, _moved(program, device))
-
-
-def _moved(part: object, device: wir.Device) -> object:
-    if isinstance(part, wir.Device):
-        return device
-    if isinstance(part, tuple):
-        return tuple([_moved(item, device) for item in cast(tuple[object, ...], part)])
-    kind: Any = type(part)
-    if not has(kind):
-        return part
-    whole: Any = part
-    changes: dict[str, Any] = {}
-    for name in fields_dict(kind):
-        old: object = getattr(part, name)
-        new = _moved(old, device)
-        if new != old:
-            changes[name] = new
-    return evolve(whole, **changes) if changes else part
+    return replace_devices(program, lambda _: device)
 
 
 def moved_with_copies(program: wir.Program, device: wir.Device) -> wir.Program:
