@@ -23,6 +23,10 @@ class Sharing:
             if first != second:
                 self._leads[first] = second
 
+    def group(self, name: str) -> str:
+        """Return the same name for all names of a group."""
+        return self._last(name)
+
     def names_with(self, names: Iterable[str]) -> frozenset[str]:
         """Return all names that are in a group with one of ``names``."""
         wanted = set(names)

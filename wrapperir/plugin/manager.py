@@ -121,6 +121,15 @@ class PluginManager:
             if device_kind in renderer.device_kinds
         )
 
+    def kernel_device(self, emitter: Emitter) -> str | None:
+        """Return the kind of device that kernels of CPU tensors are for.
+
+        That is a device of the emitter's whose tensors callers have on the host, if there
+        is a renderer for its kernels; ``None`` is the CPU.
+        """
+        hosted = sorted(emitter.support.hosted)
+        return next((kind for kind in hosted if self.renderers(kind)), None)
+
     def renderer(self, nest: "Nest", device_kind: str) -> "Renderer | None":
         """Return the first renderer that does not refuse a nest, if there is one."""
         for renderer in self.renderers(device_kind):
@@ -172,10 +181,17 @@ class PluginManager:
     def emitter(self, name: str) -> Emitter:
         """Return the emitter of that name.
 
+        ``opencl+python`` is ``opencl``, with ``python`` for what that one lacks.
+
         Raises:
             DiagnosticError: no distribution, or more than one, provides it.
         """
         self._load()
+        first, plus, rest = name.partition("+")
+        if plus:
+            from wrapperir.emit.partition import PartitioningEmitter
+
+            return PartitioningEmitter(self.emitter(first), self.emitter(rest))
         given = self._provided.get(name, [])
         if len(given) == 1:
             return given[0][0]

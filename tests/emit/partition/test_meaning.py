@@ -1,0 +1,119 @@
+"""Partitioned programs compute what the interpreter does, whatever is lacking."""
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from attrs import evolve
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.draws import draws
+from tests.emit.partition.cutting import cut
+from tests.emit.partition.partial_emitter import PartialEmitter
+from wrapperir.emit import Value, check_support
+from wrapperir.emit.partition import Partition, PartitioningEmitter, partition_program
+from wrapperir.emit.support import fit_program
+from wrapperir.interp import interpret
+from wrapperir.ir import LINES, ExternKernelLine, Line, Program
+from wrapperir.ir.blocks import walk_places
+from wrapperir.passes import memory_passes
+from wrapperir.testing.inputs import difference, example_constants, example_inputs
+from wrapperir.testing.programs import programs
+from wrapperir.verify import verify
+from wrapperir_python.emitter import PythonEmitter
+
+PROGRAMS = programs(languages=(), max_steps=20)
+LAX = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
+Run = Callable[[list[Value], Mapping[str, torch.Tensor]], Any]
+
+
+def results(run: Run, program: Program) -> list[object]:
+    """Return a run's outputs, then what it leaves in inputs and constants."""
+    inputs, constants = example_inputs(program), example_constants(program)
+    given = [x.clone() if isinstance(x, torch.Tensor) else x for x in inputs]
+    kept = [
+        value
+        for item, value in zip(program.inputs, given, strict=True)
+        if not item.donated and value is not None
+    ]
+    return [*run(given, constants), *kept, *constants.values()]
+
+
+def assert_same(run: Run, program: Program) -> None:
+    wanted = results(lambda xs, constants: interpret(program, xs, constants), program)
+    for found, expected in zip(results(run, program), wanted, strict=True):
+        assert difference(found, expected) is None
+
+
+@settings(max_examples=draws(60, fuzz=400), suppress_health_check=LAX)
+@given(PROGRAMS, st.integers(0, 2**16), st.sampled_from([0.1, 0.3, 0.6]))
+def test_any_lines_may_be_lacking(program: Program, seed: int, share: float) -> None:
+    """The interpreter runs each part: it faults at a leak, and at what is not written."""
+    rng = random.Random(seed)
+    lacking = [i for i in range(len(program.lines) * 2) if rng.random() < share]
+    made = cut(program, lacking, checks_inputs=rng.random() < 0.5)
+    assert len(made.parts.parts) == len(made.cut.sides)
+    assert_same(made.run, program)
+
+
+OPERATORS = (
+    *("aten.neg.default", "aten.relu.default", "aten.add.out", "aten.add.Tensor"),
+    *("aten.neg_.default", "aten.fill_.Scalar", "aten.t.default", "aten.mm.default"),
+    *("aten.max.dim", "aten.nonzero.default", "aten.add.Scalar", "aten.amax.default"),
+)
+
+
+@st.composite
+def partial_emitters(draw: st.DrawFn) -> PartialEmitter:
+    """Draw an emitter with fewer line kinds and operators, which refuses some of these."""
+    lacking: set[type[Line]] = set(draw(st.sets(st.sampled_from(LINES), max_size=3)))
+    support = PythonEmitter.support
+    has_all = draw(st.booleans())
+    operators = None if has_all else draw(st.frozensets(st.sampled_from(OPERATORS)))
+    refused = draw(st.frozensets(st.sampled_from(OPERATORS), max_size=3))
+    less = evolve(support, lines=frozenset(LINES) - lacking, operators=operators)
+    return PartialEmitter(support=less, refused=refused)
+
+
+@settings(max_examples=draws(30, fuzz=200), suppress_health_check=LAX)
+@given(PROGRAMS, partial_emitters(), st.booleans())
+def test_emitted_parts_are_within_support(
+    program: Program, chosen: PartialEmitter, runs_passes: bool
+) -> None:
+    def passes(emitter: Any) -> tuple[str, ...]:
+        return memory_passes(emitter.support.lines) if runs_passes else ()
+
+    fallback = PythonEmitter()
+    found = partition_program(program, chosen, fallback, passes)
+    for part in found.parts:
+        assert verify(part.program) == ()
+        if part.emitter is chosen:
+            fitted = fit_program(part.program, chosen.support)
+            assert check_support(fitted, chosen.name, chosen.support) == ()
+            assert not operators_of(fitted) & chosen.refused
+    assert_report(found)
+    emitter = PartitioningEmitter(chosen, fallback, passes)
+    artifact = emitter.emit(program)
+    assert artifact.emitter == ("partial" if found.plan is None else "partial+python")
+
+    def run(inputs: list[Value], constants: Mapping[str, torch.Tensor]) -> Any:
+        return emitter.load(artifact, constants)(inputs)
+
+    assert_same(run, program)
+
+
+def operators_of(program: Program) -> set[str]:
+    lines = (line for line, _ in walk_places(program.lines))
+    return {line.operator for line in lines if isinstance(line, ExternKernelLine)}
+
+
+def assert_report(found: Partition) -> None:
+    """The report counts all calls, and has a cause wherever something fell back."""
+    report = found.report
+    effects = walk_places(report.program.lines)
+    calls = sum(type(line).__name__.endswith("KernelLine") for line, _ in effects)
+    assert report.calls >= calls
+    if report.chosen_calls < report.calls:
+        assert report.fell_back

@@ -1,0 +1,230 @@
+"""From a program to emitted parts: cut, build, emit, and cut again where one is refused."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from attrs import evolve, frozen
+
+from wrapperir import ir as wir
+from wrapperir.diagnostics import DiagnosticError, Note
+from wrapperir.emit.contract import Artifact, Emitter
+from wrapperir.emit.partition.cut import Side, cut_lines
+from wrapperir.emit.partition.dependencies import order_lines
+from wrapperir.emit.partition.obstacles import (
+    Obstacles,
+    is_refusal,
+    shared_write,
+)
+from wrapperir.emit.partition.part_builder import Parts, ProgramPart, build_parts
+from wrapperir.emit.partition.plan import PartPlan
+from wrapperir.emit.partition.report import PartitionReport, PartSummary, count_calls
+from wrapperir.emit.partition.values import describe
+from wrapperir.emit.pipeline import emit_program, prepare_program
+from wrapperir.emit.support import fit_program, lacking_places, on_host
+
+PartPasses: TypeAlias = Callable[[Emitter], Sequence[str]]
+"""The passes to run on each part that an emitter is given."""
+
+_ROUNDS = 8
+"""Cuts until a part that is refused falls back as a whole."""
+
+
+@frozen
+class EmittedPart:
+    """A part with its program after the passes, and its artifact."""
+
+    emitter: Emitter
+    program: wir.Program
+    artifact: Artifact
+
+
+@frozen
+class Partition:
+    """The emitted parts of a program, the plan that runs them, and the report.
+
+    ``plan`` is ``None`` where the chosen emitter takes the program as a whole.
+    """
+
+    parts: tuple[EmittedPart, ...]
+    plan: PartPlan | None
+    report: PartitionReport
+
+
+def lacks_something(program: wir.Program, emitter: Emitter) -> bool:
+    """Say whether the support that an emitter declares lacks something of a program."""
+    fitted = fit_program(program, emitter.support)
+    return next(lacking_places(fitted, emitter.name, emitter.support), None) is not None
+
+
+def partition_program(
+    program: wir.Program,
+    chosen: Emitter,
+    fallback: Emitter,
+    passes: PartPasses = lambda emitter: (),
+    *,
+    checks_inputs: bool = True,
+) -> Partition:
+    """Emit a verified program by ``chosen``, and by ``fallback`` what that one lacks.
+
+    A line falls back if the support that ``chosen`` declares lacks something for it, or if
+    ``chosen`` refuses it when it emits the line's part; the program is then cut anew.
+    ``passes`` run on each part.  A pass that brings in what ``chosen`` lacks is undone with
+    the others of its part.
+
+    Raises:
+        DiagnosticError: WIR702 to WIR705, both emitters lack something for a line; or an
+            emitter fails.
+    """
+    if not lacks_something(program, chosen):
+        try:
+            whole = _emit(program, chosen, passes(chosen))
+            return Partition((whole,), None, _whole_report(program, chosen, fallback))
+        except DiagnosticError as error:
+            if not is_refusal(error):
+                raise
+    return _Partitioner(program, chosen, fallback, passes).run(checks_inputs=checks_inputs)
+
+
+def _whole_report(
+    program: wir.Program, chosen: Emitter, fallback: Emitter
+) -> PartitionReport:
+    summary = PartSummary(
+        emitter=chosen.name,
+        side=Side.CHOSEN,
+        calls=count_calls(program),
+        inputs=len(program.inputs),
+        outputs=len(program.outputs),
+    )
+    return PartitionReport(
+        program=program, chosen=chosen.name, fallback=fallback.name, parts=(summary,)
+    )
+
+
+def _emit(program: wir.Program, emitter: Emitter, passes: Sequence[str]) -> EmittedPart:
+    """Emit a program after passes, or without them if these make the emitter refuse it."""
+    if passes:
+        prepared = prepare_program(program, passes)
+        try:
+            return EmittedPart(emitter, prepared, emit_program(prepared, emitter))
+        except DiagnosticError as error:
+            if not is_refusal(error):
+                raise
+    prepared = prepare_program(program, ())
+    return EmittedPart(emitter, prepared, emit_program(prepared, emitter))
+
+
+class _Partitioner:
+    def __init__(
+        self, program: wir.Program, chosen: Emitter, fallback: Emitter, passes: PartPasses
+    ) -> None:
+        from wrapperir.passes import open_pools  # loaded late: all passes
+
+        self.chosen, self.fallback, self.passes = chosen, fallback, passes
+        self.program = open_pools(fit_program(program, chosen.support))
+        self.values = describe(self.program)
+        self.emitted: list[tuple[wir.Program, EmittedPart]] = []
+        """Parts that the chosen emitter has taken, by their programs before passes."""
+
+    def run(self, *, checks_inputs: bool) -> Partition:
+        """Cut until the chosen emitter takes its parts; then emit those of the fallback."""
+        obstacles = Obstacles(self.values)
+        obstacles.add_declared(self.chosen)
+        rounds = 0
+        while True:
+            order = order_lines(self.values, frozenset(obstacles.apart))
+            cut = cut_lines(self.values, order, obstacles.lines.keys())
+            parts = build_parts(self.values, cut, checks_inputs=checks_inputs)
+            refused = [
+                (part, error)
+                for side, part in zip(cut.sides, parts.parts, strict=True)
+                if side is Side.CHOSEN and (error := self._refusal(part)) is not None
+            ]
+            if not refused:
+                return self._finish(cut.sides, parts, obstacles)
+            rounds += 1
+            for part, error in refused:
+                if rounds < _ROUNDS:
+                    obstacles.add_refused(part, error)
+                else:
+                    obstacles.add_part(part, error)
+
+    def _refusal(self, part: ProgramPart) -> DiagnosticError | None:
+        """Emit a part by the chosen emitter; return why it refuses it."""
+        if self._taken(part) is not None:
+            return None
+        if self.chosen.support.hosted:
+            shared = shared_write(self.values, part)
+            if shared is not None:
+                return DiagnosticError(shared)
+        try:
+            made = _emit(part.program, self.chosen, self.passes(self.chosen))
+        except DiagnosticError as error:
+            if not is_refusal(error):
+                raise
+            return error
+        self.emitted.append((part.program, made))
+        return None
+
+    def _taken(self, part: ProgramPart) -> EmittedPart | None:
+        return next(
+            (made for program, made in self.emitted if program == part.program), None
+        )
+
+    def _finish(
+        self, sides: Sequence[Side], parts: Parts, obstacles: Obstacles
+    ) -> Partition:
+        made: list[EmittedPart] = []
+        if parts.entry is not None:
+            made.append(self._fall_back(parts.entry, obstacles))
+        summaries: list[PartSummary] = []
+        for side, part in zip(sides, parts.parts, strict=True):
+            taken = self._taken(part) if side is Side.CHOSEN else None
+            emitted = self._fall_back(part, obstacles) if taken is None else taken
+            made.append(emitted)
+            summaries.append(
+                PartSummary(
+                    emitter=emitted.emitter.name,
+                    side=side,
+                    calls=count_calls(part.program),
+                    inputs=len(part.arguments),
+                    outputs=len(part.results),
+                )
+            )
+        report = PartitionReport(
+            program=self.program,
+            chosen=self.chosen.name,
+            fallback=self.fallback.name,
+            parts=tuple(summaries),
+            fell_back=dict(obstacles.lines),
+        )
+        return Partition(tuple(made), parts.plan, report)
+
+    def _fall_back(self, part: ProgramPart, obstacles: Obstacles) -> EmittedPart:
+        """Emit a part by the fallback, with memory of hosted devices on the host.
+
+        Raises:
+            DiagnosticError: it lacks something too.
+        """
+        hosted = self.chosen.support.hosted - self.fallback.support.hosted
+        program = on_host(part.program, hosted)
+        try:
+            return _emit(program, self.fallback, self.passes(self.fallback))
+        except DiagnosticError as error:
+            found = [
+                evolve(each, notes=(*each.notes, *self._notes(part, each.path, obstacles)))
+                for each in error.diagnostics
+            ]
+            raise DiagnosticError(*found) from error.__cause__
+
+    def _notes(
+        self, part: ProgramPart, path: Sequence[object] | None, obstacles: Obstacles
+    ) -> Sequence[Note]:
+        """Say why the chosen emitter does not run the line either."""
+        match path:
+            case ("lines", int() as index, *_) if index < len(part.origins):
+                why = obstacles.lines.get(part.origins[index] or 0)
+            case _:
+                why = next(iter(obstacles.lines.values()), None)
+        if why is None:
+            return ()
+        return (Note(message=f"it fell back, as {why.message}"),)

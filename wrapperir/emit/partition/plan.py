@@ -1,0 +1,114 @@
+"""The plan of a partitioned program: what each part is given, and what is kept of it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from attrs import asdict, frozen
+
+from wrapperir.diagnostics import Code
+
+PLAN_VERSION = 1
+
+
+@frozen(kw_only=True)
+class PlanStep:
+    """The call of a part.
+
+    Attributes:
+        arguments: The keys of the values that the part is given, in order.
+        last: Whether each is given away: nothing needs it after this step.
+        results: The keys of what the part returns, in order.
+    """
+
+    arguments: tuple[str, ...]
+    last: tuple[bool, ...]
+    results: tuple[str, ...]
+
+
+@frozen(kw_only=True)
+class PartPlan:
+    """The steps of a program, in order.
+
+    A key names a value while the plan runs: ``%name`` a value of the program, ``name`` a
+    symbol, ``=N`` its output ``N`` if that is not a name.
+
+    Attributes:
+        inputs: The keys of the program's inputs.
+        constants: The key in the file of constants for each constant that is an output.
+        steps: The calls.
+        outputs: The keys of the program's outputs.
+    """
+
+    inputs: tuple[str, ...]
+    constants: Mapping[str, str]
+    steps: tuple[PlanStep, ...]
+    outputs: tuple[str, ...]
+
+
+def make_plan(
+    inputs: Sequence[str],
+    constants: Mapping[str, str],
+    steps: Sequence[tuple[Sequence[str], Sequence[str]]],
+    outputs: Sequence[str],
+) -> PartPlan:
+    """Return the plan of steps with these arguments and results."""
+    needed = set(outputs)
+    made: list[PlanStep] = []
+    for arguments, results in reversed(steps):
+        last = tuple([key not in needed for key in arguments])
+        needed.update(arguments)
+        made.append(PlanStep(arguments=tuple(arguments), last=last, results=tuple(results)))
+    return PartPlan(
+        inputs=tuple(inputs),
+        constants=dict(constants),
+        steps=tuple(reversed(made)),
+        outputs=tuple(outputs),
+    )
+
+
+def format_plan(plan: PartPlan, parts: Sequence[Mapping[str, object]]) -> str:
+    """Return a plan as JSON, with facts about the artifact of each part."""
+    content = {"wrapperir_plan": PLAN_VERSION, **asdict(plan), "parts": list(parts)}
+    return json.dumps(content, indent=2) + "\n"
+
+
+def parse_plan(text: str) -> tuple[PartPlan, Sequence[Mapping[str, Any]]]:
+    """Return a plan and the facts about its parts that :func:`format_plan` wrote.
+
+    Raises:
+        DiagnosticError: WIR710, it is malformed or of another version.
+    """
+    try:
+        content: Any = json.loads(text)
+        if content["wrapperir_plan"] != PLAN_VERSION:
+            raise ValueError(f"version {content['wrapperir_plan']!r:.40} is unknown")
+        steps = tuple([_step(step) for step in content["steps"]])
+        plan = PartPlan(
+            inputs=_strings(content["inputs"]),
+            constants={str(k): str(v) for k, v in content["constants"].items()},
+            steps=steps,
+            outputs=_strings(content["outputs"]),
+        )
+        parts = [cast(Mapping[str, Any], dict(part)) for part in content["parts"]]
+        if len(parts) != len(steps):
+            raise ValueError(f"{len(steps)} steps of {len(parts)} parts")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        message = f"a plan of parts is malformed: {type(error).__name__} {error}"
+        raise Code.INVALID_ARTIFACT.error(message[:500]) from None
+    return plan, parts
+
+
+def _step(step: Any) -> PlanStep:
+    arguments = _strings(step["arguments"])
+    last = tuple([each is True for each in step["last"]])
+    if len(last) != len(arguments):
+        raise ValueError("a step says too little of its arguments")
+    return PlanStep(arguments=arguments, last=last, results=_strings(step["results"]))
+
+
+def _strings(items: Any) -> tuple[str, ...]:
+    found = tuple(items)
+    if not all(isinstance(item, str) for item in found):
+        raise TypeError("keys are strings")
+    return found
