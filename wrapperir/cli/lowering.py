@@ -10,6 +10,7 @@ import logging
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
@@ -65,15 +66,18 @@ def check_target(text: str) -> Path:
     return path
 
 
-def lower_target(text: str, frontend: str) -> Lowered:
+def lower_target(text: str, frontend: str, kernel_device: str | None = None) -> Lowered:
     """Return the program of what :func:`check_target` accepts.
+
+    The frontend ``lowering`` writes kernels of CPU tensors for a ``kernel_device``, if it
+    is given.
 
     Raises:
         DiagnosticError: WIR901 to WIR903, WIR907, or what the frontend reports.
         OSError: the file cannot be read.
     """
     if frontend == "lowering":
-        return lower_in_stages(text).lowered
+        return lower_in_stages(text, kernel_device).lowered
     path, exported = _exported(text)
     if frontend == "export":
         from wrapperir.frontend.export import lower_exported
@@ -85,8 +89,10 @@ def lower_target(text: str, frontend: str) -> Lowered:
     return lowered
 
 
-def lower_in_stages(text: str) -> "LoweringStages":
+def lower_in_stages(text: str, kernel_device: str | None = None) -> "LoweringStages":
     """Return the loops, schedule and program of what :func:`check_target` accepts.
+
+    Kernels of CPU tensors are for a ``kernel_device``, if it is given.
 
     Raises:
         DiagnosticError: as :func:`lower_target`.
@@ -95,7 +101,8 @@ def lower_in_stages(text: str) -> "LoweringStages":
     from wrapperir.frontend.lowering.exported import lower_exported
 
     path, exported = _exported(text)
-    stages: LoweringStages = guarded(path, lower_exported, exported)
+    lower = partial(lower_exported, kernel_device=kernel_device)
+    stages: LoweringStages = guarded(path, lower, exported)
     return stages
 
 

@@ -10,6 +10,7 @@ from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, Diagnostic
 from wrapperir.frontend.aten.values import expr_of, is_symbolic, lower_type
 from wrapperir.ir.mentions import type_symbols
+from wrapperir.ir.renaming import replace_cpu
 from wrapperir.passes.simplify_expressions import rewrite_expressions
 from wrapperir.symbolic import lower_sympy
 
@@ -42,11 +43,13 @@ class Shared:
     """State that all graphs of a program share: names, inputs, constants, diagnostics.
 
     ``ranges`` maps sympy symbols to torch's value ranges.  ``dialect``, if
-    given, is asked first to lower each node, and returns whether it did.
+    given, is asked first to lower each node, and returns whether it did.  Tensors of the
+    CPU are on a device of ``kernel_device``, if it is given.
     """
 
     ranges: Mapping[Any, Any]
     dialect: "Callable[[GraphScope, torch.fx.Node], bool] | None" = None
+    kernel_device: str | None = None
     names: set[str] = field(factory=set[str])
     symbols: set[str] = field(factory=set[str])
     inputs: list[wir.Input] = field(factory=list[wir.Input])
@@ -135,7 +138,7 @@ class GraphScope:
         Raises:
             DiagnosticError: WIR604, no type expresses it or a symbol is not defined.
         """
-        type = lower_type(value)
+        type = replace_cpu(lower_type(value), self.shared.kernel_device)
         if not any(True for _ in type_symbols(type)):
             return type
         if self.renamed:

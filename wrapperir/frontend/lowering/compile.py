@@ -63,13 +63,15 @@ class LoweringSettings:
     ``rounding`` is the value of a :class:`~wrapperir.lowering.schedule.Rounding`.
     Without ``times_configs``, kernels have their first config only, which rules choose.
     Programs are kept for later processes if ``cache_key`` is the key of how they are
-    compiled.
+    compiled.  What graphs have on the CPU is on a device of ``kernel_device`` in programs,
+    if it is given.
     """
 
     rounding: str = "fused"
     times_configs: bool = True
     cache_key: str | None = None
     fall_back: FallBack | None = None
+    kernel_device: str | None = None
 
 
 def compile_graph(
@@ -212,7 +214,11 @@ class _TracedGraph:
                 refuse_jagged_size(node.meta.get("val"))
             places = input_places(graph, example_offsets(graph))
             lowered = lower_to_program(
-                self.module, rounding, places=places, donated=donated
+                self.module,
+                rounding,
+                places=places,
+                donated=donated,
+                kernel_device=self.settings.kernel_device,
             ).lowered
         except DiagnosticError as error:
             origin = error_origin(error, node_location)

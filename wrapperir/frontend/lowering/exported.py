@@ -26,9 +26,13 @@ from wrapperir.lowering.schedule import Rounding
 
 
 def lower_exported(
-    exported: ExportedProgram, rounding: Rounding = Rounding.FUSED
+    exported: ExportedProgram,
+    rounding: Rounding = Rounding.FUSED,
+    kernel_device: str | None = None,
 ) -> LoweringStages:
     """Return the program of an exported module, with the stages before it.
+
+    What the module has on the CPU is on a device of ``kernel_device``, if it is given.
 
     Inputs, outputs and constants are those of
     :func:`wrapperir.frontend.export.lower_exported`.
@@ -51,7 +55,7 @@ def lower_exported(
             raise unsupported(f"input {node.name} is a {spec.kind.name}")
     lay_out_convolutions(module.graph)
     _write_back(functional, module.graph)
-    return lower_to_program(module, rounding, held)
+    return lower_to_program(module, rounding, held, kernel_device=kernel_device)
 
 
 def _write_back(exported: ExportedProgram, graph: torch.fx.Graph) -> None:

@@ -37,14 +37,16 @@ def lower_graph(
     graph: torch.fx.Graph,
     symbols: SizeSymbols,
     places: Mapping[str, Place] | None = None,
+    kernel_device: str | None = None,
 ) -> LoweredGraph:
     """Return the loop nests and calls of a functional ATen graph.
 
     Buffers of inputs and held tensors have the names of their nodes.  Each node has its
     example value as ``meta["val"]``.  Storage offsets of inputs are those of ``places``, by
-    default of the examples.  An output of ``loops`` has the name of its node.
+    default of the examples.  An output of ``loops`` has the name of its node.  Tensors of
+    the CPU are on a device of ``kernel_device``, if it is given.
     """
-    scope = LoopScope(symbols)
+    scope = LoopScope(symbols, kernel_device)
     kept: dict[str, Any] = {}
     for node in graph.nodes:
         with scope.lowering(node):

@@ -22,6 +22,7 @@ from wrapperir.frontend.aten.storage_offsets import Place
 from wrapperir.frontend.lowering.effect_tokens import HAS_EFFECTS, remove_effect_tokens
 from wrapperir.frontend.lowering.graph import lower_graph
 from wrapperir.frontend.lowering.program import ScheduleLines, output_values
+from wrapperir.ir.renaming import replace_cpu
 from wrapperir.lowering.kernel import SizeSymbol, SizeSymbols
 from wrapperir.lowering.loops import LoopGraph
 from wrapperir.lowering.schedule import (
@@ -60,13 +61,16 @@ def lower_to_program(
     held: Mapping[torch.fx.Node, HeldTensor] | None = None,
     places: Mapping[str, Place] | None = None,
     donated: Collection[int] = (),
+    kernel_device: str | None = None,
 ) -> LoweringStages:
     """Return the program of a functional ATen graph, with the stages before it.
 
     Each node has its example value as ``meta["val"]``, as AOTAutograd leaves it.  Inputs
     in ``held`` are constants of the program.  Storage offsets of inputs are those of
     ``places``, by default of the examples.  The inputs at the positions in ``donated`` are
-    the program's, unless it writes to them.
+    the program's, unless it writes to them.  Tensors and work of the CPU are on a device of
+    ``kernel_device``, if it is given: the graph of a caller whose tensors are on the host,
+    for an emitter that copies them to a device of its own.
 
     Raises:
         DiagnosticError: WIR600 to WIR605, what neither loops nor lines express.
@@ -75,7 +79,7 @@ def lower_to_program(
     shorten_attention(graph)
     remove_effect_tokens(graph)
     ranges = value_ranges(graph)
-    scope = GraphScope(Shared(ranges), module)
+    scope = GraphScope(Shared(ranges, kernel_device=kernel_device), module)
     constants = dict(held or {})
     given = graph.find_nodes(op="placeholder")
     attributes = graph.find_nodes(op="get_attr")
@@ -87,7 +91,7 @@ def lower_to_program(
     for node in attributes:
         node.meta.setdefault("val", scope.held(node))
     symbols = size_symbols(ranges)
-    lowered = lower_graph(graph, symbols, places)
+    lowered = lower_graph(graph, symbols, places, kernel_device)
     options = SchedulingOptions(
         symbols=symbols,
         rounding=rounding,
@@ -118,7 +122,9 @@ def lower_to_program(
         symbols=symbols,
         loops=lowered.loops,
         schedule=schedule,
-        lowered=Lowered(insert_frees(program), scope.shared.tensors),
+        lowered=Lowered(
+            insert_frees(replace_cpu(program, kernel_device)), scope.shared.tensors
+        ),
     )
 
 

@@ -36,10 +36,12 @@ from wrapperir.ir import (
     Expr,
     Provenance,
     TensorType,
+    ValueType,
     add,
     contiguous_stride,
     symbols_in,
 )
+from wrapperir.ir.renaming import replace_cpu
 from wrapperir.lowering.indexing import IndexRanges, distance
 from wrapperir.lowering.kernel import SizeSymbols, symbol_intervals
 from wrapperir.lowering.loops import BufferView, ExternCall, Item, Nest, Store
@@ -52,10 +54,12 @@ class LoopScope:
     """Buffers, items and values so far.
 
     ``called`` has the node of each extern call, by the call's name; ``known_symbols`` are
-    the size symbols that inputs and calls define so far.
+    the size symbols that inputs and calls define so far.  Tensors of the CPU are on a
+    device of ``kernel_device``, if it is given.
     """
 
     symbols: SizeSymbols
+    kernel_device: str | None = None
     buffers: dict[str, TensorType] = field(factory=dict[str, TensorType])
     inputs: list[str] = field(factory=list[str])
     items: list[Item] = field(factory=list[Item])
@@ -114,13 +118,21 @@ class LoopScope:
 
     # Results of nodes.
 
+    def lower_type(self, example: Any) -> ValueType:
+        """Return the type of an example value.
+
+        Raises:
+            DiagnosticError: WIR604, no type expresses it.
+        """
+        return replace_cpu(lower_type(example), self.kernel_device)
+
     def add_input(self, name: str, example: torch.Tensor, offset: Expr) -> IndexedTensor:
         """Add a buffer that an input or a held tensor is a view of; return the tensor.
 
         ``offset`` is its storage offset.  Loops write through it what the graph writes to
         the input.
         """
-        type = lower_type(example)
+        type = self.lower_type(example)
         assert isinstance(type, TensorType)
         self.inputs.append(name)
         return self.add_buffer(name, evolve(type, offset=offset))
@@ -132,9 +144,8 @@ class LoopScope:
         stride = tuple(map(lower_extent, example.stride()))
         if not is_compact(example):
             stride = contiguous_stride(size)
-        type = TensorType(
-            dtype=dtype, size=size, stride=stride, device=lower_device(example.device)
-        )
+        device = replace_cpu(lower_device(example.device), self.kernel_device)
+        type = TensorType(dtype=dtype, size=size, stride=stride, device=device)
         return self.add_buffer(self.new_name(name), type)
 
     def workspace(
@@ -291,7 +302,7 @@ class LoopScope:
                 return None
             if not isinstance(example, torch.Tensor):
                 return self.expr(example)
-            type = lower_type(example)
+            type = self.lower_type(example)
             assert isinstance(type, TensorType)
             results.append(self.new_name(f"{name}_result"))
             return self.add_buffer(results[-1], type)
