@@ -25,9 +25,9 @@ def passes_to_run(
     algorithms: it then refuses products where it takes convolutions.  The memory passes
     follow, with ``split_products``, and with ``tile_attention`` and ``tile_products`` where
     the emitter and the GPU can run their kernels; ``branch_attention`` comes before these
-    where conditionals cost the emitter little.  With ``graphs`` they capture graphs, if
-    they do not do so already.  An emitter without graph regions is given none, and a
-    warning is logged.
+    where conditionals cost the emitter little.  An emitter that declares its operators is
+    given no pass that calls others.  With ``graphs`` they capture graphs, if they do not do
+    so already.  An emitter without graph regions is given none, and a warning is logged.
     """
     import torch
 
@@ -45,6 +45,8 @@ def passes_to_run(
             own += ["tile_attention", "tile_products"]
         # Products of other frontends have results that are not allocated before.
         at = 1 + names.index("use_out_variants") if "use_out_variants" in names else 0
+        if emitter.support.operators is not None:
+            return tuple(name for name in names if name != "use_out_variants")
         names = (*names[:at], *own, *names[at:])
         if can_multiply and not torch.are_deterministic_algorithms_enabled():
             names = ("multiply_convolutions", *names)

@@ -70,6 +70,7 @@ class PartitioningEmitter(Emitter):
             zero_modes=first.zero_modes | second.zero_modes,
             descriptors=first.descriptors or second.descriptors,
             choosing=first.choosing or second.choosing,
+            branching=first.branching and second.branching,
             operators=_united(first.operators, second.operators),
             hosted=first.hosted | second.hosted,
         )

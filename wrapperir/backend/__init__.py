@@ -1,0 +1,287 @@
+"""The ``torch.compile`` backend: ``torch.compile(model, backend="wrapperir")``."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from attrs import evolve
+
+from wrapperir.backend.options import OPTIONS, BackendOptions, read_options
+from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.emit import ComingPrograms, Emitter, OutputCode
+from wrapperir.emit.artifact import dump_folder
+
+if TYPE_CHECKING:
+    import torch
+
+    from wrapperir.emit import Loaded
+    from wrapperir.emit.partition import PartitioningEmitter
+    from wrapperir.frontend import Lowered
+    from wrapperir.pipelines import PassLike
+
+__all__ = [
+    "OPTIONS",
+    "BackendOptions",
+    "cache_key",
+    "chosen_emitters",
+    "compile_lowered",
+    "preparing",
+    "read_options",
+    "wrapperir_backend",
+]
+
+
+def wrapperir_backend(
+    graph: "torch.fx.GraphModule",
+    example_inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, object] | None = None,
+) -> Callable[..., Any]:
+    """Compile a graph that Dynamo traced, through a verified program.
+
+    ``mode`` is a mode of ``torch.compile``, and stands for the same settings of Inductor.
+
+    Raises:
+        DiagnosticError: WIR660 or WIR661 for the options or the mode; the first operation
+            that the program cannot express; all errors of the verifier; or WIR655, PyTorch
+            or the lowering failed.
+    """
+    given = dict(options or {})
+    if given.get("frontend") == "lowering":
+        return _compile_by_lowering(graph, example_inputs, mode, given)
+    from wrapperir.frontend.inductor import compile_graph
+    from wrapperir.frontend.inductor.settings import mode_settings
+
+    implied = mode_settings("default" if mode is None else mode)
+    chosen = read_options({**implied, **given})
+
+    prepare = preparing(chosen, example_inputs)
+    prepare(is_new=False)
+
+    def compile(
+        lowered: "Lowered", backward: bool, show: Callable[[OutputCode], None]
+    ) -> "Loaded":
+        return compile_lowered(lowered, chosen, "backward" if backward else "forward", show)
+
+    return compile_graph(
+        graph,
+        example_inputs,
+        compile,
+        cache_key(chosen),
+        settings=chosen.settings,
+        falls_back=chosen.fallback is not None,
+        begin=lambda: prepare(is_new=True),
+    )
+
+
+def _compile_by_lowering(
+    graph: "torch.fx.GraphModule",
+    example_inputs: Sequence[Any],
+    mode: str | None,
+    options: Mapping[str, object],
+) -> Callable[..., Any]:
+    """Compile a graph without Inductor, as :func:`wrapperir_backend` does with it."""
+    from wrapperir.frontend.lowering.compile import LoweringSettings, compile_graph
+    from wrapperir.plugin import plugin_manager
+
+    implied = {"graphs": mode in _REPLAYING}
+    if mode not in (None, "default", *_REPLAYING):
+        from wrapperir.frontend.inductor.settings import mode_settings
+
+        mode_settings(mode)  # there may be no such mode
+    chosen = read_options({**implied, **options})
+    settings = dict(chosen.settings)
+    times_configs = bool(settings.pop("max_autotune", (mode or "").startswith("max-")))
+    if settings:
+        raise Code.INVALID_OPTION.error(
+            f"option {next(iter(settings))!r} is for the frontend 'inductor'",
+            hint="leave it out, or leave out the option 'frontend'",
+        )
+    prepare = preparing(chosen, example_inputs)
+    prepare(is_new=False)
+    kernel_device = None
+    with suppress(DiagnosticError):  # it is raised when the first program is compiled
+        kernel_device = plugin_manager().kernel_device(_found(chosen.emitter))
+
+    def compile(
+        lowered: "Lowered", backward: bool, show: Callable[[OutputCode], None]
+    ) -> "Loaded":
+        return compile_lowered(lowered, chosen, "backward" if backward else "forward", show)
+
+    def fall_back(
+        traced: "torch.fx.GraphModule", inputs: Sequence[Any], backward: bool
+    ) -> Any:
+        from wrapperir.frontend.inductor.capture import compile_traced
+
+        return compile_traced(traced, inputs, is_backward=backward)
+
+    return compile_graph(
+        graph,
+        example_inputs,
+        compile,
+        LoweringSettings(
+            rounding=chosen.rounding,
+            times_configs=times_configs,
+            cache_key=cache_key(chosen),
+            fall_back=None if chosen.fallback is None else fall_back,
+            kernel_device=kernel_device,
+        ),
+        begin=lambda: prepare(is_new=True),
+    )
+
+
+_REPLAYING = ("reduce-overhead", "max-autotune")
+"""Modes of ``torch.compile`` that replay graphs."""
+
+
+def preparing(options: BackendOptions, inputs: Sequence[Any]) -> Callable[..., None]:
+    """Return a function that begins, in the background, what loading programs needs.
+
+    It takes ``is_new`` of :class:`~wrapperir.emit.ComingPrograms`.
+    """
+    import torch
+
+    from wrapperir.emit.default_passes import captures_graphs
+    from wrapperir.emit.pipeline import find_emitter
+    from wrapperir.emit.preparation import prepare
+
+    tensors = [each for each in inputs if isinstance(each, torch.Tensor)]
+    coming = ComingPrograms(
+        devices=frozenset(tensor.device.type for tensor in tensors),
+        is_new=False,
+        graphs=bool(options.graphs) or captures_graphs(options.passes or ()),
+        own_kernels=options.frontend == "lowering",
+    )
+
+    def begin(*, is_new: bool) -> None:
+        named = options.emitter
+        with suppress(DiagnosticError):  # it is raised when the first program is compiled
+            emitter = find_emitter(named) if isinstance(named, str) else named
+            prepare(emitter, evolve(coming, is_new=is_new))
+
+    return begin
+
+
+def cache_key(options: BackendOptions) -> str | None:
+    """Return the key of how programs are compiled; ``None`` if they are not to be kept.
+
+    Programs are not kept if they are dumped, if a function of the user's compiles the
+    emitted graph or is a pass, or if the emitter is an object, which may have settings of
+    its own.
+    """
+    import torch
+
+    from wrapperir.emit.compilation_key import compilation_key
+    from wrapperir.emit.default_passes import can_tile, installed_passes
+    from wrapperir.plugin import plugin_manager
+
+    other = options.dump_dir is not None or options.compile_graph is not None
+    named = isinstance(options.emitter, str)
+    if other or not named or not isinstance(options.fallback_emitter, str | None):
+        return None
+    try:
+        emitter, partitioning = chosen_emitters(options)
+        passes = installed_passes(options.passes) if options.passes else ()
+    except DiagnosticError:
+        return None  # it is raised when the first program is compiled
+    if passes is None:
+        return None
+    settings = {
+        "passes": None if options.passes is None else [text for text, _ in passes],
+        "graphs": options.graphs,
+        "check_memory": options.check_memory,
+        "tiles": torch.cuda.is_available() and can_tile(emitter),
+    }
+    parts: list[object] = []
+    if partitioning is not None:
+        parts += [partitioning.chosen, partitioning.fallback]
+    if options.frontend == "lowering":
+        for device in ("cpu", "cuda", *sorted(emitter.support.hosted)):
+            parts += plugin_manager().renderers(device)
+    packages = {package for _, package in passes}
+    return compilation_key(partitioning or emitter, settings, parts, packages)
+
+
+def compile_lowered(
+    lowered: "Lowered",
+    options: BackendOptions,
+    role: str,
+    show: Callable[[OutputCode], None] | None = None,
+) -> "Loaded":
+    """Return the callable for one program; dump the program if the options say so.
+
+    ``show`` is given the emitted code before it is loaded.
+
+    Raises:
+        DiagnosticError: as :func:`wrapperir.emit.compile_program`; WIR661, the
+            ``dump_dir`` cannot be written; WIR705, the emitter makes no graphs for
+            ``compile_graph``.
+    """
+    from wrapperir.emit import compile_program
+    from wrapperir.emit.default_passes import passes_to_run
+    from wrapperir.emit.partition import is_refusal, lacks_something
+
+    root = options.dump_dir
+    try:
+        folder = None if root is None else dump_folder(root, role)
+    except OSError as error:
+        raise Code.INVALID_OPTION.error(
+            f"option 'dump_dir': {str(root)!r} cannot be written: {error.strerror}"
+        ) from error
+
+    def compile(emitter: Emitter, passes: "Sequence[PassLike]") -> "Loaded":
+        return compile_program(
+            lowered.program,
+            emitter=emitter,
+            passes=passes,
+            constants=lowered.constants,
+            dump_dir=folder,
+            check_memory=options.check_memory,
+            show=show,
+        )
+
+    alone, partitioning = chosen_emitters(options)
+    if partitioning is None or not lacks_something(lowered.program, alone):
+        passes = passes_to_run(options.passes, alone, graphs=options.graphs)
+        try:
+            return compile(alone, passes)
+        except DiagnosticError as error:
+            if partitioning is None or not is_refusal(error):
+                raise
+    return compile(partitioning, ())
+
+
+def chosen_emitters(
+    options: BackendOptions,
+) -> "tuple[Emitter, PartitioningEmitter | None]":
+    """Return the emitter of the options, and one that falls back for what it lacks.
+
+    Raises:
+        DiagnosticError: WIR700, there is no emitter of a name; WIR705, it makes no graphs
+            for ``compile_graph``.
+    """
+    chosen = _found(options.emitter).trusting_inputs()  # guards of torch.compile check them
+    if options.compile_graph is not None:
+        chosen = chosen.compiling_graphs(options.compile_graph)
+    named = options.fallback_emitter
+    fallback = None if named is None else _found(named).trusting_inputs()
+    is_pair = "+" in chosen.name
+    if not is_pair and (fallback is None or fallback.name == chosen.name):
+        return chosen, None
+    # Imported late: most programs that a cache has need none of it.
+    from wrapperir.emit.default_passes import passes_to_run
+    from wrapperir.emit.partition import PartitioningEmitter
+
+    passes = partial(passes_to_run, options.passes, graphs=options.graphs)
+    if isinstance(chosen, PartitioningEmitter):
+        return chosen.chosen, evolve(chosen, passes=passes)
+    assert fallback is not None
+    return chosen, PartitioningEmitter(chosen, fallback, passes, checks_inputs=False)
+
+
+def _found(emitter: str | Emitter) -> Emitter:
+    from wrapperir.emit.pipeline import find_emitter
+
+    return find_emitter(emitter) if isinstance(emitter, str) else emitter

@@ -1,0 +1,159 @@
+"""The options of the ``torch.compile`` backend, checked."""
+
+import difflib
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from attrs import Factory, fields_dict, frozen
+
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.emit import Emitter, GraphCompiler
+
+if TYPE_CHECKING:
+    from wrapperir.pipelines import PassLike
+
+
+@frozen(kw_only=True)
+class BackendOptions:
+    """The options of ``torch.compile(..., options={...})``.
+
+    ``passes``, texts of pipelines and functions, run in this order on each program;
+    ``None`` stands for the passes that plan
+    its memory with lines that the emitter supports.  With ``graphs``, ``capture_graphs`` is
+    one of them, or runs before those that are named.  In ``dump_dir``, each program and its
+    emitted files are written to a folder of their own.  With ``check_memory``,
+    emitted code checks its memory as it runs.  ``compile_graph`` compiles the graph that
+    the emitter builds of each program.  The ``fallback_emitter`` takes the parts of a
+    program that the emitter lacks something for; with ``None`` such a program is refused.
+    With the ``fallback`` ``"inductor"``, Inductor compiles the graphs that cannot be
+    compiled here.  ``settings`` are the options that are
+    Inductor's, by their names in ``torch._inductor.config``.  With the ``frontend``
+    ``"lowering"``, graphs become kernels without Inductor, of whose settings it knows
+    ``max_autotune``, which has several configs of kernels timed; ``rounding`` says where
+    values of half types are rounded then: ``"fused"``, where they are stored, or
+    ``"eager"``, after each operator.
+    """
+
+    emitter: str | Emitter = "python"
+    passes: "tuple[PassLike, ...] | None" = None
+    graphs: bool = False
+    dump_dir: Path | None = None
+    check_memory: bool = False
+    compile_graph: GraphCompiler | None = None
+    fallback_emitter: str | Emitter | None = "python"
+    fallback: str | None = None
+    frontend: str = "inductor"
+    rounding: str = "fused"
+    settings: Mapping[str, object] = Factory(dict[str, object])
+
+
+OPTIONS = tuple(name for name in fields_dict(BackendOptions) if name != "settings")
+
+
+def read_options(options: Mapping[str, object]) -> BackendOptions:
+    """Return the options, checked; ``triton.cudagraphs`` of Inductor is ``graphs``.
+
+    Raises:
+        DiagnosticError: WIR660 names an unknown option, WIR661 one of the wrong type.
+    """
+    settings = _read_settings({n: v for n, v in options.items() if n not in OPTIONS})
+    emitter = options.get("emitter", "python")
+    if not isinstance(emitter, str | Emitter):
+        raise _mistyped("emitter", "an emitter, or the name of one", emitter)
+    fallback_emitter = options.get("fallback_emitter", "python")
+    if not isinstance(fallback_emitter, str | Emitter | None):
+        wanted = "an emitter, the name of one, or None"
+        raise _mistyped("fallback_emitter", wanted, fallback_emitter)
+    passes = options.get("passes")
+    given = None if passes is None else _read_passes(passes)
+    graphs = options.get("graphs", settings.pop("triton.cudagraphs", False))
+    if not isinstance(graphs, bool):
+        raise _mistyped("graphs", "true or false", graphs)
+    dump_dir = options.get("dump_dir")
+    if dump_dir is not None and not isinstance(dump_dir, str | os.PathLike):
+        raise _mistyped("dump_dir", "a path", dump_dir)
+    check_memory = options.get("check_memory", False)
+    if not isinstance(check_memory, bool):
+        raise _mistyped("check_memory", "true or false", check_memory)
+    compile_graph = options.get("compile_graph")
+    if compile_graph is not None and not callable(compile_graph):
+        wanted = "a function that takes a torch.fx.GraphModule and returns a callable"
+        raise _mistyped("compile_graph", wanted, compile_graph)
+    fallback = options.get("fallback")
+    if fallback not in (None, "inductor"):
+        message = f"option 'fallback' is 'inductor' or None, not {fallback!r:.80}"
+        raise Code.INVALID_OPTION.error(message)
+    return BackendOptions(
+        emitter=emitter,
+        passes=given,
+        graphs=graphs,
+        dump_dir=None if dump_dir is None else Path(os.fspath(dump_dir)),
+        check_memory=check_memory,
+        compile_graph=cast(GraphCompiler | None, compile_graph),
+        fallback_emitter=fallback_emitter,
+        fallback=None if fallback is None else "inductor",
+        frontend=_one_of("frontend", options, "inductor", "lowering"),
+        rounding=_one_of("rounding", options, "fused", "eager"),
+        settings=settings,
+    )
+
+
+def _one_of(name: str, options: Mapping[str, object], *choices: str) -> str:
+    """Return the choice that an option is, by default the first."""
+    value = options.get(name, choices[0])
+    if not isinstance(value, str) or value not in choices:
+        wanted = " or ".join(map(repr, choices))
+        raise Code.INVALID_OPTION.error(f"option {name!r} is {wanted}, not {value!r:.80}")
+    return value
+
+
+def _read_settings(options: Mapping[str, object]) -> dict[str, object]:
+    """Return the options that are Inductor's, checked, by the names of its settings."""
+    if not options:
+        return {}
+    from wrapperir.frontend.inductor.settings import check_setting, setting_names
+
+    known = setting_names()
+    settings = {name.replace("-", "_"): value for name, value in options.items()}
+    unknown = [name for name in options if name.replace("-", "_") not in known]
+    if unknown:
+        raise DiagnosticError(*[_unknown(name, known) for name in unknown])
+    for name, value in options.items():
+        check_setting(name, value)
+    return settings
+
+
+def _unknown(name: str, settings: Iterable[str]) -> Diagnostic:
+    near = difflib.get_close_matches(name, [*OPTIONS, *settings])
+    guess = f"did you mean {' or '.join(near)}? " if near else ""
+    return Diagnostic(
+        Code.UNKNOWN_OPTION,
+        f"backend wrapperir has no option {name!r}",
+        hint=f"{guess}the options are {', '.join(OPTIONS)},"
+        " and the settings of torch._inductor.config",
+    )
+
+
+def _read_passes(value: object) -> "tuple[PassLike, ...]":
+    """Return a pipeline's text, or a list or tuple of texts and functions, as a tuple.
+
+    Raises:
+        DiagnosticError: WIR661, it is something else.
+    """
+    items = (value,) if isinstance(value, str) else _items(value)
+    if items is None or not all(isinstance(item, str) or callable(item) for item in items):
+        wanted = "the text of a pipeline, or a sequence of names of passes and functions"
+        raise _mistyped("passes", wanted, value)
+    return cast("tuple[PassLike, ...]", tuple(items))
+
+
+def _items(value: object) -> Sequence[object] | None:
+    """Return a list or tuple, and ``None`` for anything else."""
+    return cast(Sequence[object], value) if isinstance(value, list | tuple) else None
+
+
+def _mistyped(name: str, wanted: str, value: object) -> DiagnosticError:
+    message = f"option {name!r} is {wanted}, not {type(value).__name__}"
+    return Code.INVALID_OPTION.error(message)
