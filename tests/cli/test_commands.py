@@ -364,8 +364,8 @@ def test_permissions_and_links_stay(folder: Path) -> None:
 
 
 COMMANDS = [
-    *("compile", "emit", "graphs", "lower", "memory", "opt", "package", "plugins"),
-    *("print", "run", "tune", "verify"),
+    *("compile", "emit", "graphs", "lower", "memory", "opt", "package"),
+    *("partition", "plugins", "print", "run", "tune", "verify"),
 ]
 
 

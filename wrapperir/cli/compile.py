@@ -103,6 +103,7 @@ def compile_command(
     """
     from wrapperir.emit.default_passes import passes_to_run
     from wrapperir.emit.pipeline import find_emitter, prepare_program
+    from wrapperir.plugin import plugin_manager
     from wrapperir.report import counted
 
     chosen = find_emitter(emitter)
@@ -130,7 +131,8 @@ def compile_command(
         file = check_target(target)
         notice(f"compile executes the code in {file}")
         with stage(f"lowering {target} ..."):
-            lowered = lower_target(target, frontend)
+            device = plugin_manager().kernel_device(chosen)
+            lowered = lower_target(target, frontend, device)
         working_on(printed(lowered.program, "<program>"))
     program = prepare_program(lowered.program, to_run, after=show)
     lowered = evolve(lowered, program=program)

@@ -6,8 +6,12 @@ import click
 
 from wrapperir import __version__
 
+_OWN_MODULES = (
+    *("compile", "graphs", "lower", "memory"),
+    *("partition", "plugins", "run", "tune"),
+)
 _MODULES = {
-    **dict.fromkeys(("compile", "graphs", "lower", "memory", "plugins", "run", "tune")),
+    **dict.fromkeys(_OWN_MODULES),
     **dict.fromkeys(("emit", "opt", "package", "print", "verify"), "programs"),
 }
 """The module of each subcommand, ``None`` for a module of the same name."""

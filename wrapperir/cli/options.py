@@ -25,7 +25,8 @@ output_option = click.option(
 """Takes the file to write."""
 
 EMITTER = (
-    "The emitter: python, cpp, fx or another that wrapperir plugins lists."
+    "The emitter: python, cpp, fx or another that wrapperir plugins lists; two, such as"
+    " acme+python, where the second takes what the first lacks."
     "  [default: python]"
 )
 """The help of ``--emitter`` where files are emitted."""

@@ -46,7 +46,8 @@ if TYPE_CHECKING:
 @options.seed_option("Seed of what is random, from 0 to 2**63 - 1.")
 @options.emitter_option(
     None,
-    "Run what this emitter makes (python, cpp, fx or another); otherwise the interpreter.",
+    "Run what this emitter makes (python, cpp, fx, another, or two such as acme+python);"
+    " otherwise the interpreter.",
 )
 @pass_option
 @options.check_memory_option
@@ -69,6 +70,7 @@ def run_command(
     """
     from wrapperir.emit import emit_program
     from wrapperir.emit.pipeline import find_emitter, prepare_program
+    from wrapperir.emit.support import on_host
 
     to_run = choose_passes(passes)
     parsed, source = open_program(program)
@@ -84,6 +86,8 @@ def run_command(
             )
         chosen = chosen.checking_memory()
     artifact = None if chosen is None else emit_program(prepared, chosen)
+    hosted = frozenset[str]() if chosen is None else chosen.support.hosted
+    given_to = on_host(prepared, hosted)
 
     import torch
 
@@ -91,11 +95,11 @@ def run_command(
     from wrapperir.interp import check_inputs, interpret
 
     torch.manual_seed(seed)  # pyright: ignore[reportUnknownMemberType]
-    tensors = _constants(program, prepared, constants, seed)
+    tensors = _constants(program, given_to, constants, seed)
     given = (
-        random_inputs(prepared, seed) if inputs is None else load_inputs(inputs, prepared)
+        random_inputs(given_to, seed) if inputs is None else load_inputs(inputs, given_to)
     )
-    check_inputs(prepared, given)
+    check_inputs(given_to, given)
     notice(f"run executes the code in {source.name}")
     with stage("running ..."):
         if chosen is None or artifact is None:

@@ -1,7 +1,7 @@
 """From a program to emitted parts: cut, build, emit, and cut again where one is refused."""
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from attrs import evolve, frozen
 
@@ -22,7 +22,10 @@ from wrapperir.emit.partition.values import describe
 from wrapperir.emit.pipeline import emit_program, prepare_program
 from wrapperir.emit.support import fit_program, lacking_places, on_host
 
-PartPasses: TypeAlias = Callable[[Emitter], Sequence[str]]
+if TYPE_CHECKING:
+    from wrapperir.pipelines import PassLike
+
+PartPasses: TypeAlias = "Callable[[Emitter], Sequence[PassLike]]"
 """The passes to run on each part that an emitter is given."""
 
 _ROUNDS = 8
@@ -100,7 +103,9 @@ def _whole_report(
     )
 
 
-def _emit(program: wir.Program, emitter: Emitter, passes: Sequence[str]) -> EmittedPart:
+def _emit(
+    program: wir.Program, emitter: Emitter, passes: "Sequence[PassLike]"
+) -> EmittedPart:
     """Emit a program after passes, or without them if these make the emitter refuse it."""
     if passes:
         prepared = prepare_program(program, passes)

@@ -29,12 +29,14 @@ from wrapperir.text import format_program
 if TYPE_CHECKING:
     import torch
 
+    from wrapperir.pipelines import PassLike
+
 PLAN_FILE = "plan.json"
 SEPARATOR = "+"
 """Between the names of two emitters, the second the fallback of the first."""
 
 
-def no_passes(emitter: Emitter) -> Sequence[str]:
+def no_passes(emitter: Emitter) -> "Sequence[PassLike]":
     """Return no passes, for any emitter."""
     return ()
 
