@@ -131,12 +131,12 @@ def test_copies_at_the_borders_keep_meaning(case: Case) -> None:
 
 SMALL = Support(
     lines=frozenset(wir.LINES)
-    - {wir.ExternKernelLine}
     - {wir.MultiOutputLine}
     - {wir.AllocatePoolLine}
     - {wir.MultiKernelLine}
     - {wir.SubgraphCallLine},
     languages=frozenset({wir.Language.CPP}),
+    operators=frozenset({"aten.copy_.default"}),
     streams=frozenset(),
     zero_modes=frozenset({wir.ZeroMode.ZERO_ON_CALL}),
 )

@@ -123,9 +123,12 @@ def _steps(lines: frozenset[type[wir.Line]], has_languages: bool) -> tuple[_Step
 def drawn_lines(support: Support) -> frozenset[type[wir.Line]]:
     """Return the line kinds of programs that an emitter takes, or that are replaced for it.
 
-    These are multi-kernels for emitters that do not choose, and graph regions.
+    These are multi-kernels for emitters that do not choose, and graph regions.  Programs of
+    an emitter that declares its operators call none.
     """
     lines = support.lines
+    if support.operators is not None:
+        lines -= {wir.ExternKernelLine}
     if not support.choosing:
         lines |= {wir.MultiKernelLine}
     if wir.SubgraphCallLine in lines:
