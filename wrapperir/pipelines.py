@@ -13,6 +13,7 @@ from wrapperir.diagnostics import (
     Note,
     Severity,
     describe_failure,
+    did_you_mean,
 )
 from wrapperir.ir import Program
 from wrapperir.passes import (
@@ -30,7 +31,6 @@ from wrapperir.passes import (
     format_call,
     parse_pipeline,
 )
-from wrapperir.text.cursor import suggestion
 
 
 @frozen
@@ -218,11 +218,10 @@ def _installed(call: PassCall) -> InstalledPass | InstalledPipeline:
         ) from None
     if found is None:
         known = {**BUILT_IN_PASSES, **manager.passes}
-        near = suggestion(call.name, sorted(known)) or ""
-        hint = f"{near} " if near.startswith("did") else ""
-        hint += f"passes are {', '.join(sorted(known))}"
+        listed = f"passes are {', '.join(sorted(known))}"
         failed = ", ".join(f"{b.name} of {b.distribution}" for b in manager.broken)
-        hint += f"; these plugins did not load: {failed}" if failed else ""
+        listed += f"; these plugins did not load: {failed}" if failed else ""
+        hint = " ".join(filter(None, (did_you_mean(call.name, known), listed)))
         message = f"there is no pass {call.name[:80]!r}"
         raise Code.UNKNOWN_PASS.error(message, position=call.position, hint=hint)
     return found

@@ -114,7 +114,11 @@ def run_task(task: ModelTask, frontend: str, console: Console) -> Row:
     return Row(
         task=task.name,
         lines=sum(len(r.program.lines) for r in recorder.recorded),
-        kernels=sum(len(r.program.definitions) for r in recorder.recorded),
+        kernels=sum(
+            isinstance(line, KernelDefinitionLine)
+            for recorded in recorder.recorded
+            for line in recorded.program.definitions
+        ),
         text_bytes=sum(len(text.encode()) for text in texts),
         error=error,
         inductor_error=inductor_error,

@@ -120,7 +120,7 @@ def test_the_passes_whose_changes_are_shown_must_run(folder: Path) -> None:
     assert "before plan_memory" not in result.stderr
     wrong = invoke("opt", *options, "--print-after", "free_earl", "add.wir")
     assert wrong.exit_code == 2
-    assert "did you mean free_early? these passes run: insert_frees, " in wrong.stderr
+    assert "did you mean `free_early`? these passes run: insert_frees, " in wrong.stderr
     nothing = invoke("opt", "--print-after", "free_early", "add.wir")
     assert "--print-after free_early: these passes run: none" in nothing.stderr
 

@@ -1,5 +1,7 @@
 """``wrapperir package``: from a file of Python to a file that PyTorch loads."""
 
+import shutil
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -102,14 +104,37 @@ def test_what_is_not_built_yet_says_how() -> None:
 
 
 @pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize("command", ["run", "print"])
-def test_a_package_is_not_read_as_text(command: str) -> None:
+@pytest.mark.parametrize("name", ["model.pt2", "model.bin"])
+def test_a_package_is_not_read_as_text(name: str) -> None:
     compiled("cpp")
-    assert run("package", "out", "model.pt2").exit_code == 0
-    done = run(command, "model.pt2")
-    assert done.exit_code == 1
-    assert "WIR908: model.pt2 is an archive, such as a package" in done.output
-    assert "hint: wrapperir.load of Python loads a package" in done.output
+    assert run("package", "out", name).exit_code == 0
+    for command in (("run", name), ("print", name), ("compile", name, "-o", "again")):
+        done = run(*command)
+        assert done.exit_code == 1
+        assert f"WIR908: {name} is a package that wrapperir package wrote" in done.output
+        assert "hint: wrapperir.load of Python loads it" in done.output
+    assert not Path("again").exists()
+
+
+@pytest.mark.usefixtures("folder")
+def test_other_archives_say_what_they_are() -> None:
+    torch.save({"x": torch.ones(2)}, "weights.pt")
+    done = run("compile", "weights.pt", "-o", "out")
+    assert "WIR908: weights.pt is a file that torch.save wrote" in done.output
+    module = torch.export.export(torch.nn.Linear(2, 2), (torch.ones(1, 2),))
+    torch.export.save(module, "linear.pt2")
+    shutil.copy("linear.pt2", "linear.zip")
+    done = run("compile", "linear.zip", "-o", "out")
+    assert "WIR908: linear.zip is an exported program" in done.output
+    assert "if its name ends in .pt2" in done.output
+    with zipfile.ZipFile("aoti.pt2", "w") as archive:
+        archive.writestr("aoti/data/aotinductor/model/a.wrapper.so", b"")
+    done = run("compile", "aoti.pt2", "-o", "out")
+    assert "WIR908: aoti.pt2 is a package that AOTInductor compiled" in done.output
+    Path("broken.wir").write_bytes(b"PK\3\4")
+    done = run("verify", "broken.wir")
+    assert "WIR908: broken.wir is an archive, not a program's text" in done.output
+    assert run("compile", "linear.pt2", "--frontend", "export", "-o", "out").exit_code == 0
 
 
 @pytest.mark.usefixtures("folder")

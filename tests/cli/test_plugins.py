@@ -38,8 +38,8 @@ def test_a_directory_that_cannot_be_written(folder: Path) -> None:
 
 def test_wrong_names_are_refused_with_what_was_meant() -> None:
     for options, hint in (
-        (("--feature", "leak"), "did you mean 'leaks'?"),
-        (("--case", "kernel_buffer_cpp"), "did you mean 'kernel_buffers_cpp'?"),
+        (("--feature", "leak"), "did you mean `leaks`?"),
+        (("--case", "kernel_buffer_cpp"), "did you mean `kernel_buffers_cpp`?"),
         (("--device", "vulkan"), "there are: cpu, cuda"),
     ):
         result = invoke("plugins", "check", "python", *options)
@@ -48,6 +48,9 @@ def test_wrong_names_are_refused_with_what_was_meant() -> None:
         assert hint in result.stderr
     unknown = invoke("plugins", "check", "nothing")
     assert "error WIR700" in unknown.stderr
+    assert "did you mean" not in unknown.stderr
+    near = invoke("plugins", "check", "pyhton")
+    assert "hint: did you mean `python`?" in near.stderr
 
 
 def test_one_program_is_checked(folder: Path) -> None:

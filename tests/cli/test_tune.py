@@ -110,7 +110,9 @@ def test_a_directory_is_what_compile_makes_with_the_record_in_it(
     artifact = read_artifact(Path("compiled/python"))
     assert artifact.files["tuning.json"] == Path("tuning.json").read_text()
     assert invoke("tune", "sums.wir", "-o", "tuned.wir").exit_code == 0
-    assert invoke("compile", "tuned.wir", "-o", "again").exit_code == 0
+    result = invoke("compile", "tuned.wir", "-o", "again")
+    assert result.exit_code == 0
+    assert "again: main: 3 lines, 2 kernels, 1 multi-kernel, 0 constants" in result.stdout
     for name in ("program.wir", "program.json"):
         assert Path("compiled", name).read_text() == Path("again", name).read_text()
     again = read_artifact(Path("again/python"))

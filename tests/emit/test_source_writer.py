@@ -3,6 +3,7 @@ import keyword
 import re
 import subprocess
 from pathlib import Path
+from typing import LiteralString
 
 import pytest
 from hypothesis import given
@@ -52,6 +53,39 @@ def test_lines_are_indented_and_parts_put_in_place() -> None:
 
 def test_braces_in_a_part_are_kept() -> None:
     assert fragment("{}", Fragment("{0} {x}")) == "{0} {x}"
+
+
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [
+        ("struct {} {", "struct p {"),
+        ("}} // {}", "} // p"),
+        ("} // {}", "} // p"),
+        ("int a[] = {1, {}};", "int a[] = {1, p};"),
+        ("{{}} {}", "{} p"),
+        ("{{{}}}", "{p}"),
+        ("{0} {name} {}", "{0} {name} p"),
+    ],
+)
+def test_braces_in_a_template_stand_for_themselves(
+    template: LiteralString, text: str
+) -> None:
+    assert fragment(template, Fragment("p")) == text
+    writer = SourceWriter()
+    writer.emit_line(template, Fragment("p"))
+    assert writer.format_text() == f"{text}\n"
+
+
+@given(st.text("{}a", max_size=12))
+def test_a_template_takes_as_many_parts_as_it_has_places(template: str) -> None:
+    taken: list[str] = []
+    for count in range(len(template) + 1):
+        try:
+            taken.append(fragment(template, *[Fragment("p")] * count))
+        except ValueError as error:
+            assert f"and {count} parts" in str(error)  # noqa: PT017 - each other count
+    (text,) = taken
+    assert text.count("p") == template.count("{}") or "{{" in template or "}}" in template
 
 
 def test_a_writer_is_put_into_another_at_its_margin() -> None:

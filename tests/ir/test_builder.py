@@ -1,5 +1,12 @@
 """The builder: what it appends, and the names it gives."""
 
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
 from wrapperir.ir import (
     Access,
     BufferParameter,
@@ -20,6 +27,7 @@ from wrapperir.ir import (
     tensor,
 )
 from wrapperir.ir.builder import BlockBuilder, NamedValue, ProgramBuilder
+from wrapperir.text import format_program
 from wrapperir.verify import verify
 
 ROW = tensor("f32", (8, 64))
@@ -137,3 +145,97 @@ def test_row_major_strides_and_extents() -> None:
     assert storage_extent(tensor("f32", (2, 3), (1, 10))) == 22
     assert storage_extent(tensor("f32", (0, 3))) == 0
     assert storage_extent(tensor("f32", ())) == 1
+
+
+class AddTensor:
+    """An overload of an operator, as PyTorch has them."""
+
+    def __init__(self, qualified: str) -> None:
+        self._qualified = qualified
+
+    @property
+    def namespace(self) -> str:
+        return self._qualified.partition("::")[0]
+
+    def name(self) -> str:
+        return self._qualified
+
+
+def test_operators_are_named_or_given() -> None:
+    b = ProgramBuilder()
+    x = b.input(ROW)
+    relu: Any = torch.ops.aten.relu.default
+    y = b.extern(relu, x, type=ROW)
+    b.extern_out(torch.ops.aten.add_.Tensor, y, x, writes=[y])
+    z = b.extern(AddTensor("acme::fused.out"), y, type=ROW)
+    operators = [
+        line.operator for line in b.build(z).lines if isinstance(line, ExternKernelLine)
+    ]
+    assert operators == ["aten.relu.default", "aten.add_.Tensor", "acme.fused.out"]
+
+
+@pytest.mark.parametrize(
+    ("operator", "said"),
+    [
+        (torch.ops.aten.relu, "aten.relu has several overloads; give one: default, out"),
+        (torch.relu, "such as torch.ops.aten.relu.default, not <built-in method relu"),
+        (3, "an operator is a name, such as 'aten.relu.default'"),
+    ],
+)
+def test_what_is_no_operator_is_refused(operator: Any, said: str) -> None:
+    b = ProgramBuilder()
+    with pytest.raises(TypeError, match=re.escape(said)):
+        b.extern(operator, b.input(ROW), type=ROW)
+
+
+def test_an_operator_with_one_overload_needs_no_name_of_it() -> None:
+    class Packet:
+        def overloads(self) -> list[str]:
+            return ["default"]
+
+        def __str__(self) -> str:
+            return "acme.only"
+
+    b = ProgramBuilder()
+    operator: Any = Packet()
+    (line,) = b.build(b.extern(operator, b.input(ROW), type=ROW)).lines
+    assert isinstance(line, ExternKernelLine)
+    assert line.operator == "acme.only.default"
+
+
+def test_a_name_in_place_of_a_value_is_refused() -> None:
+    b = ProgramBuilder()
+    x: Any = b.input(ROW, name="x").name
+    calls: list[Callable[[], object]] = [
+        lambda: b.free(x),
+        lambda: b.reuse(x, ROW),
+        lambda: b.reinterpret(x, ROW),
+        lambda: b.assert_not_nan(x),
+        lambda: b.multi_output(x, 0, type=ROW),
+        lambda: b.wait_event(x),
+        lambda: b.extern("aten.relu_.default", type=ROW, writes=[x]),
+        lambda: b.subgraph_call("f", [x], lambda block, arg: arg, results=[ROW]),
+    ]
+    for call in calls:
+        with pytest.raises(TypeError, match="that the builder returned is wanted, not 'x'"):
+            call()
+    assert b.build().lines == ()
+
+
+def test_symbols_are_compared() -> None:
+    b = ProgramBuilder()
+    x = b.input(tensor("f32", (Symbol("n"),)))
+    n = b.symbol("n", SizeOf(x.name, 0), lower=1, upper=64)
+    for condition in (n < 8, n >= 1, n * 2 > 1, n <= 65):
+        b.assert_scalar(condition)
+    program = b.build(x)
+    assert verify(program) == ()
+    lines = format_program(program).splitlines()
+    assert [line.strip() for line in lines if "assert" in line] == [
+        "assert_scalar n < 8",
+        "assert_scalar n >= 1",
+        "assert_scalar n * 2 > 1",
+        "assert_scalar n <= 65",
+    ]
+    with pytest.raises(TypeError, match="which Python cannot test; give it to assert_sc"):
+        b.assert_scalar(0 < n < 8)

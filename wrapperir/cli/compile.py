@@ -29,7 +29,7 @@ from wrapperir.cli.source import (
     working_on,
 )
 from wrapperir.diagnostics import Code
-from wrapperir.ir import Program
+from wrapperir.ir import MultiKernelLine, Program
 from wrapperir.loading import COMPILED_MANIFEST
 
 if TYPE_CHECKING:
@@ -139,9 +139,18 @@ def compile_command(
     write_compiled(lowered, chosen, target, Path(output))
     click.echo(
         f"{output}: {program.name}: {counted(len(program.lines), 'line')}, "
-        f"{counted(len(program.definitions), 'kernel')}, "
+        f"{_counted_kernels(program)}, "
         f"{counted(len(program.constants), 'constant')}"
     )
+
+
+def _counted_kernels(program: Program) -> str:
+    """Return the numbers of kernels and, if there are any, of multi-kernels."""
+    from wrapperir.report import counted
+
+    choosing = sum(isinstance(each, MultiKernelLine) for each in program.definitions)
+    kernels = counted(len(program.definitions) - choosing, "kernel")
+    return f"{kernels}, {counted(choosing, 'multi-kernel')}" if choosing else kernels
 
 
 def check_directory(directory: Path) -> None:

@@ -19,6 +19,7 @@ import torch
 from attrs import frozen
 from torch.fx.traceback import annotate_fn
 
+from wrapperir.cli.archives import archive_error, check_exported, is_archive
 from wrapperir.cli.source import (
     PROGRAM_JSON,
     PROGRAM_TEXT,
@@ -58,10 +59,18 @@ def check_target(text: str) -> Path:
     """Return the file of ``FILE.py:NAME`` or of an exported program; executes nothing.
 
     Raises:
-        DiagnosticError: WIR900, it is spelled otherwise.
+        DiagnosticError: WIR900, it is spelled otherwise; or WIR908, it is another archive.
         OSError: the file cannot be read.
     """
-    path = Path(text) if text.endswith(".pt2") else split_target(text)[0]
+    path = Path(text)
+    if text.endswith(".pt2"):
+        check_exported(path)
+        return path
+    if path.is_file() and not text.endswith(".py"):
+        with path.open("rb") as file:
+            if is_archive(file.read(4)):
+                raise archive_error(text, file)
+    path = split_target(text)[0]
     path.open("rb").close()
     return path
 

@@ -8,6 +8,7 @@ import click
 
 from wrapperir.cli.progress import stage
 from wrapperir.cli.source import Source, format_as, working_on
+from wrapperir.diagnostics import did_you_mean
 from wrapperir.ir import Program
 
 if TYPE_CHECKING:
@@ -95,10 +96,9 @@ def showing(names: Sequence[str], chosen: "Sequence[ChosenPass]") -> "PassObserv
     running = list(dict.fromkeys(each.name for each in chosen))
     for name in names:
         if name not in (*running, _ALL):
-            close = difflib.get_close_matches(name, running, n=1)
-            guess = f"did you mean {close[0]}? " if close else ""
             listed = f"these passes run: {', '.join(running) or 'none'}"
-            raise click.UsageError(f"--print-after {name}: {guess}{listed}")
+            hint = " ".join(filter(None, (did_you_mean(name, running), listed)))
+            raise click.UsageError(f"--print-after {name}: {hint}")
 
     def show(ran: "ChosenPass", before: Program, after: Program) -> None:
         if ran.name in names or _ALL in names:

@@ -1,6 +1,5 @@
 """The table of ``plugins check``, and its failures with the commands that repeat them."""
 
-import difflib
 import shlex
 from collections.abc import Iterable, Sequence
 
@@ -8,7 +7,7 @@ import click
 
 from wrapperir.cli.progress import stage
 from wrapperir.cli.source import notice, shows_tracebacks
-from wrapperir.diagnostics import Code
+from wrapperir.diagnostics import Code, did_you_mean
 from wrapperir.emit import Emitter
 from wrapperir.ir import Program
 from wrapperir.testing.suite import (
@@ -79,8 +78,7 @@ def _announce(emitter: Emitter) -> None:
 def _check_name(name: str, known: Sequence[str]) -> None:
     if name in known:
         return
-    close = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known)}"
+    hint = did_you_mean(name, known) or f"there are: {', '.join(known)}"
     raise Code.UNKNOWN_CHECK.error(f"no check is named {name[:80]!a}", hint=hint)
 
 

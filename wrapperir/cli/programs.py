@@ -15,6 +15,7 @@ from wrapperir.cli.passes import (
     run_chosen,
     showing,
 )
+from wrapperir.cli.progress import stage
 from wrapperir.cli.source import (
     ERRORS,
     NOWHERE,
@@ -61,13 +62,20 @@ def print_command(program: str, to: str, output: str | None) -> None:
     epilog=options.examples(
         "wrapperir verify add.wir",
         "wrapperir verify --format json add.wir",
+        "wrapperir verify --operators add.wir",
         "wrapperir print add.wir | wrapperir verify -",
     ),
 )
 @options.program_argument
+@click.option(
+    "--operators",
+    is_flag=True,
+    help="Also check calls of operators against the installed PyTorch: names, arguments,"
+    " and the sizes of what they return and write.",
+)
 @options.diagnostics_format_option
 @reporting
-def verify_command(program: str, form: Literal["text", "json"]) -> None:
+def verify_command(program: str, operators: bool, form: Literal["text", "json"]) -> None:
     """Report every fault of PROGRAM that is certain without running it.
 
     Diagnostics go to standard output; the status is 1 if any is an error.
@@ -80,6 +88,10 @@ def verify_command(program: str, form: Literal["text", "json"]) -> None:
     try:
         parsed, source = parse_source(source)
         found = verify(parsed)
+        if operators and not any(each.severity is Severity.ERROR for each in found):
+            with stage("loading torch ..."):
+                from wrapperir.interp.operator_check import check_operators
+            found = (*found, *check_operators(parsed))
     except DiagnosticError as error:
         found = error.diagnostics
     report(found, source, form=form, err=False)

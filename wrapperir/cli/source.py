@@ -1,6 +1,7 @@
 """Programs from files, directories and standard input, and reports of their diagnostics."""
 
 import functools
+import io
 import os
 import re
 import sys
@@ -11,6 +12,7 @@ from typing import Literal, ParamSpec, TextIO
 import click
 from attrs import evolve, field, frozen
 
+from wrapperir.cli.archives import archive_error, is_archive
 from wrapperir.diagnostics import (
     TRACEBACKS,
     Code,
@@ -64,8 +66,6 @@ class Source:
     positions: Mapping[LinePath, Position] = field(factory=dict[LinePath, Position])
 
 
-_ARCHIVE = b"PK\3\4"
-
 NOWHERE = Source("wrapperir", "")
 """The source of diagnostics that do not concern a program."""
 
@@ -85,19 +85,10 @@ def read_source(path: str) -> Source:
         if file.is_dir():
             file = _program_in(file)
         name, content = str(file), file.read_bytes()
-        if content.startswith(_ARCHIVE):
-            raise _archive(name)
+        if is_archive(content):
+            raise archive_error(name, io.BytesIO(content))
     # Bytes that are not UTF-8 become lone surrogates, which parse_source reports.
     return Source(name, content.decode(errors="surrogateescape"))
-
-
-def _archive(name: str) -> DiagnosticError:
-    return Code.NO_PROGRAM.error(
-        f"{name} is an archive, such as a package, not a program's text",
-        hint="wrapperir.load of Python loads a package, and its text is"
-        " extra/wrapperir/program.wir in it; wrapperir compile takes what"
-        " torch.export.save wrote",
-    )
 
 
 def _program_in(directory: Path) -> Path:

@@ -12,7 +12,7 @@ import torch
 from attrs import define, field
 
 from wrapperir import ir as wir
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, did_you_mean
 from wrapperir.emit import Value
 from wrapperir.emit.torch_dtypes import torch_device, torch_dtype
 from wrapperir.ir.mentions import type_symbols
@@ -41,7 +41,10 @@ def load_inputs(path: str, program: wir.Program) -> list[Value]:
         by_name = cast(Mapping[object, object], found)
         missing = [i.name for i in program.inputs if i.name not in by_name]
         if missing:
-            raise _bad(path, f"lacks the inputs {', '.join(missing)}")
+            hint = did_you_mean(
+                missing[0], (key for key in by_name if isinstance(key, str))
+            )
+            raise _bad(path, f"lacks the inputs {', '.join(missing)}", hint)
         return [_value(path, i.name, by_name[i.name]) for i in program.inputs]
     raise _bad(path, f"holds a {type(found).__name__}, neither a list nor a dict")
 
@@ -104,8 +107,8 @@ def _value(path: str, name: str, value: object) -> Value:
     raise _bad(path, f"holds a {type(value).__name__} for input {name}")
 
 
-def _bad(path: str, what: str) -> DiagnosticError:
-    return Code.VALUES_FILE.error(f"{path} {what}"[:500])
+def _bad(path: str, what: str, hint: str | None = None) -> DiagnosticError:
+    return Code.VALUES_FILE.error(f"{path} {what}"[:500], hint=hint)
 
 
 _SIZES = 8

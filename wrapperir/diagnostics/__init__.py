@@ -14,6 +14,7 @@ from wrapperir.diagnostics.diagnostic import (
     first_line,
     format_cause,
 )
+from wrapperir.diagnostics.near_names import did_you_mean
 from wrapperir.diagnostics.rendering import format_diagnostics, format_diagnostics_json
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Position",
     "Severity",
     "describe_failure",
+    "did_you_mean",
     "first_line",
     "format_cause",
     "format_diagnostics",

@@ -132,6 +132,10 @@ class Code(StrEnum):
     WORKSPACE_MODES = "WIR434"  # Two choices need a workspace in incompatible modes
     WORKSPACE_ARGUMENT = "WIR435"  # A call's workspace is missing or of another kind
     SAME_MULTI_KERNEL = "WIR436"  # Two multi-kernels have equal choices (a warning)
+    UNREGISTERED_OPERATOR = "WIR440"  # The installed PyTorch has no such operator
+    OPERATOR_ARGUMENTS = "WIR441"  # An operator does not take the arguments of a call
+    OPERATOR_RESULT = "WIR442"  # An operator returns or writes another type than declared
+    UNDECLARED_WRITE = "WIR443"  # An operator writes an argument that ``writes`` lacks
     # 5: control flow
     OUTER_NAME = "WIR501"  # A block uses a name of the program around it
     BLOCK_PARAMETERS = "WIR502"  # A block's parameters do not fit the operands

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 from attrs import asdict, evolve, frozen
 
-from wrapperir.diagnostics import Code, Diagnostic
+from wrapperir.diagnostics import Code, Diagnostic, did_you_mean
 from wrapperir.emit.artifact import (
     MANIFEST,
     checked_content,
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     import torch
 
 
+_MOST_HINTS = 8
+"""Missing constants that are compared with the keys that were given: it takes time."""
+
+
 def check_constants(
     program: Program, constants: Mapping[str, "torch.Tensor"]
 ) -> tuple[Diagnostic, ...]:
@@ -37,11 +41,15 @@ def check_constants(
     Symbolic sizes are not compared; strides of dimensions of size 1 may be any.
     """
     found: list[Diagnostic] = []
+    unused = constants.keys() - {constant.key for constant in program.constants}
     for index, constant in enumerate(program.constants):
         given = constants.get(constant.key)
+        hint = None
         if given is None:
             code = Code.MISSING_CONSTANT
             message = f"no tensor was given for constant {constant.key!a}"
+            if len(found) < _MOST_HINTS:
+                hint = did_you_mean(constant.key, sorted(unused))
         else:
             if _matches(constant.type, given):
                 continue
@@ -51,7 +59,9 @@ def check_constants(
             code = Code.CONSTANT_MISMATCH
             message = f"constant {constant.key!a} is {actual}, not {wanted}"
         found.append(
-            Diagnostic(code, message, path=("constants", index), subject=constant.name)
+            Diagnostic(
+                code, message, path=("constants", index), subject=constant.name, hint=hint
+            )
         )
     return tuple(found)
 

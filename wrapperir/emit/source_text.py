@@ -1,7 +1,8 @@
 """Target code: safe fragments, identifiers, and a writer of lines."""
 
+import functools
 import re
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import LiteralString, NewType
 
@@ -21,10 +22,30 @@ cannot get into emitted code by accident.
 def fragment(template: LiteralString, *parts: Fragment) -> Fragment:
     """Return ``template`` with each ``{}`` replaced by the next part.
 
+    Other braces stand for themselves; ``{{`` and ``}}`` stand for one brace each, so that
+    ``{{}}`` is ``{}``.
+
     Raises:
-        IndexError: there are fewer parts than ``{}``.
+        ValueError: there are fewer or more parts than ``{}``.
     """
-    return Fragment(template.format(*parts))
+    return Fragment(_filled(template, parts))
+
+
+def _filled(template: str, parts: Sequence[Fragment]) -> str:
+    text, count = _for_format(template)
+    if count != len(parts):
+        raise ValueError(f"{template!r} has {count} of {{}}, and {len(parts)} parts")
+    return text.format(*parts)
+
+
+@functools.lru_cache(maxsize=4096)
+def _for_format(template: str) -> tuple[str, int]:
+    """Return a template as ``str.format`` takes it, and the number of its ``{}``."""
+    pieces = re.split(r"(\{\{|\}\}|\{\}|[{}])", template)
+    return "".join(_LONE.get(piece, piece) for piece in pieces), pieces.count("{}")
+
+
+_LONE = {"{": "{{", "}": "}}"}
 
 
 def joined(separator: LiteralString, parts: Iterable[Fragment]) -> Fragment:
@@ -124,8 +145,8 @@ class SourceWriter:
         self._margin = ""
 
     def emit_line(self, template: LiteralString, *parts: Fragment) -> None:
-        """Append a line: ``template`` with each ``{}`` replaced by the next part."""
-        self._lines.append(self._margin + template.format(*parts))
+        """Append a line: a template and its parts, as :func:`fragment` takes them."""
+        self._lines.append(self._margin + _filled(template, parts))
 
     def emit_blank(self, count: int = 1) -> None:
         """Append empty lines."""

@@ -7,7 +7,7 @@ import torch
 from attrs import evolve
 
 from wrapperir import ir as wir
-from wrapperir.diagnostics import Code, FaultError
+from wrapperir.diagnostics import Code, FaultError, did_you_mean
 from wrapperir.emit import Value
 from wrapperir.emit.input_check import (
     InputError,
@@ -152,7 +152,9 @@ def _constant_value(
     tensor = constants.get(constant.key)
     if tensor is None:
         message = f"there is no constant {constant.key!r} for %{constant.name}"
-        raise FaultError(Code.RUN_MISSING_CONSTANT, message, subject=f"%{constant.name}")
+        hint = did_you_mean(constant.key, constants)
+        subject = f"%{constant.name}"
+        raise FaultError(Code.RUN_MISSING_CONSTANT, message, subject=subject, hint=hint)
     require_cpu(wir.Device(tensor.device.type, tensor.device.index))
     offset = layout_of(constant.type, symbols).offset
     value = adopt(tensor, constant.type, offset, Owner.CONSTANT, writable=constant.mutated)

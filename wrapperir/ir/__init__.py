@@ -23,14 +23,10 @@ from wrapperir.ir.definition import MultiKernelLine as MultiKernelLine
 from wrapperir.ir.definition import Provenance as Provenance
 from wrapperir.ir.definition import SourceLocation as SourceLocation
 from wrapperir.ir.expr import MAX_DEPTH as MAX_DEPTH
-from wrapperir.ir.expr import VARIADIC as VARIADIC
 from wrapperir.ir.expr import EvaluationError as EvaluationError
 from wrapperir.ir.expr import Expr as Expr
-from wrapperir.ir.expr import ExprOp as ExprOp
-from wrapperir.ir.expr import Number as Number
 from wrapperir.ir.expr import Operation as Operation
 from wrapperir.ir.expr import Symbol as Symbol
-from wrapperir.ir.expr import accepts_arity as accepts_arity
 from wrapperir.ir.expr import add as add
 from wrapperir.ir.expr import ceildiv as ceildiv
 from wrapperir.ir.expr import compare as compare
@@ -48,6 +44,10 @@ from wrapperir.ir.expr import quotient as quotient
 from wrapperir.ir.expr import sub as sub
 from wrapperir.ir.expr import substitute as substitute
 from wrapperir.ir.expr import symbols_in as symbols_in
+from wrapperir.ir.expr_op import VARIADIC as VARIADIC
+from wrapperir.ir.expr_op import ExprOp as ExprOp
+from wrapperir.ir.expr_op import Number as Number
+from wrapperir.ir.expr_op import accepts_arity as accepts_arity
 from wrapperir.ir.kernel import DESCRIPTOR_ALIGNMENT as DESCRIPTOR_ALIGNMENT
 from wrapperir.ir.kernel import NO_HEADERS as NO_HEADERS
 from wrapperir.ir.kernel import Access as Access

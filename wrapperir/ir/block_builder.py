@@ -15,9 +15,12 @@ from wrapperir.ir.operands import (
     KernelOperand,
     NamedValue,
     Operand,
+    OperatorObject,
     as_argument,
     as_kernel_argument,
+    name_of,
     names_of,
+    operator_name,
 )
 from wrapperir.ir.types import CPU, Device, EventType, PoolType, TensorType, ValueType
 
@@ -79,7 +82,7 @@ class BlockBuilder:
         line = lines.PlaceLine(
             result=value.name,
             type=type,
-            pool=pool.name,
+            pool=name_of(pool),
             offset=offset,
             workspace=workspace,
         )
@@ -88,7 +91,7 @@ class BlockBuilder:
     def free(self, *values: NamedValue) -> Self:
         """Drop names."""
         for value in values:
-            self._append(lines.FreeLine(buffer=value.name))
+            self._append(lines.FreeLine(buffer=name_of(value)))
         return self
 
     def reuse(
@@ -97,7 +100,7 @@ class BlockBuilder:
         """Give the memory of ``source`` a new name and type; ``source`` is dropped."""
         value = self._value(name, "buf", type)
         return self._define(
-            value, lines.ReuseLine(result=value.name, source=source.name, type=type)
+            value, lines.ReuseLine(result=value.name, source=name_of(source), type=type)
         )
 
     def reinterpret(
@@ -106,7 +109,8 @@ class BlockBuilder:
         """Name a view of ``source``."""
         value = self._value(name, "view", type)
         return self._define(
-            value, lines.ReinterpretLine(result=value.name, source=source.name, type=type)
+            value,
+            lines.ReinterpretLine(result=value.name, source=name_of(source), type=type),
         )
 
     def call(
@@ -127,7 +131,7 @@ class BlockBuilder:
 
     def extern(
         self,
-        operator: str,
+        operator: str | OperatorObject,
         *arguments: Operand,
         type: ValueType,
         name: str | None = None,
@@ -143,13 +147,13 @@ class BlockBuilder:
             _operator_call(operator, arguments, keywords, writes, device, stream),
             result=value.name,
             type=type,
-            aliases=tuple(alias.name for alias in aliases),
+            aliases=tuple(map(name_of, aliases)),
         )
         return self._define(value, line)
 
     def extern_out(
         self,
-        operator: str,
+        operator: str | OperatorObject,
         *arguments: Operand,
         writes: Sequence[NamedValue] = (),
         device: Device = CPU,
@@ -169,7 +173,7 @@ class BlockBuilder:
         """Name one result of an operator that returned several."""
         value = self._value(name, "buf", type)
         line = lines.MultiOutputLine(
-            result=value.name, source=source.name, indices=indices, type=type
+            result=value.name, source=name_of(source), indices=indices, type=type
         )
         return self._define(value, line)
 
@@ -187,7 +191,7 @@ class BlockBuilder:
     ) -> Self:
         """Have later work on a stream wait until ``event`` is reached."""
         return self._append(
-            lines.WaitEventLine(event=event.name, device=device, stream=stream)
+            lines.WaitEventLine(event=name_of(event), device=device, stream=stream)
         )
 
     def define_symbol(
@@ -216,14 +220,14 @@ class BlockBuilder:
     ) -> Self:
         """Check a tensor's size and stride."""
         line = lines.AssertSizeStrideLine(
-            buffer=value.name, size=tuple(size), stride=tuple(stride), message=message
+            buffer=name_of(value), size=tuple(size), stride=tuple(stride), message=message
         )
         return self._append(line)
 
     def assert_alignment(self, value: NamedValue, bytes: int, message: str = "") -> Self:
         """Check a tensor's alignment in bytes."""
         return self._append(
-            lines.AssertAlignmentLine(buffer=value.name, bytes=bytes, message=message)
+            lines.AssertAlignmentLine(buffer=name_of(value), bytes=bytes, message=message)
         )
 
     def assert_scalar(self, condition: Expr, message: str = "") -> Self:
@@ -232,7 +236,7 @@ class BlockBuilder:
 
     def assert_not_nan(self, value: NamedValue, message: str = "") -> Self:
         """Check that a tensor holds no NaN and no infinity."""
-        return self._append(lines.AssertNotNanLine(buffer=value.name, message=message))
+        return self._append(lines.AssertNotNanLine(buffer=name_of(value), message=message))
 
     def conditional(
         self,
@@ -358,7 +362,7 @@ class BlockBuilder:
 
 
 def _operator_call(
-    operator: str,
+    operator: str | OperatorObject,
     arguments: Iterable[Operand],
     keywords: Mapping[str, Operand],
     writes: Iterable[NamedValue],
@@ -366,10 +370,10 @@ def _operator_call(
     stream: int,
 ) -> lines.ExternKernelLine:
     return lines.ExternKernelLine(
-        operator=operator,
+        operator=operator_name(operator),
         arguments=tuple(as_argument(a) for a in arguments),
         keywords=tuple((key, as_argument(a)) for key, a in keywords.items()),
-        writes=tuple(value.name for value in writes),
+        writes=tuple(map(name_of, writes)),
         device=device,
         stream=stream,
     )

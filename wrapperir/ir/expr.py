@@ -6,53 +6,12 @@ overloaded operators folds constants and nothing else; constructing an
 :class:`Operation` folds nothing, so that an expression stays as a file has it.
 """
 
-import functools
-import math
-import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from enum import StrEnum
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias, Union
 
 from attrs import frozen
 
-
-class ExprOp(StrEnum):
-    """The operators of an expression; the value is the name in JSON and in call form."""
-
-    ADD = "add"
-    SUB = "sub"
-    MUL = "mul"
-    TRUEDIV = "truediv"
-    FLOORDIV = "floordiv"
-    MOD = "mod"
-    POW = "pow"
-    NEG = "neg"
-    CEILDIV = "ceildiv"
-    MIN = "min"
-    MAX = "max"
-    ABS = "abs"
-    EQ = "eq"
-    NE = "ne"
-    LT = "lt"
-    LE = "le"
-    GT = "gt"
-    GE = "ge"
-    AND = "and"
-    OR = "or"
-    NOT = "not"
-    WHERE = "where"
-    SHL = "shl"
-    SHR = "shr"
-    BITAND = "bitand"
-    BITOR = "bitor"
-    BITXOR = "bitxor"
-    TO_FLOAT = "to_float"
-    FLOOR = "floor"
-    CEIL = "ceil"
-    TRUNC = "trunc"
-    ROUND = "round"
-    SQRT = "sqrt"
-    LOG2 = "log2"
+from wrapperir.ir.expr_op import COMPARISONS, EVALUATE, ExprOp, Number, accepts_arity
 
 
 class EvaluationError(ValueError):
@@ -94,42 +53,49 @@ class _Arithmetic:
     def __rmod__(self, other: "Expr") -> "Expr":
         return mod(other, _expr(self))
 
+    # Two expressions that are spelled alike are equal, so ``==`` is no expression.
+    def __lt__(self, other: "Expr") -> "Expr":
+        return compare(ExprOp.LT, _expr(self), other)
 
-@frozen
+    def __le__(self, other: "Expr") -> "Expr":
+        return compare(ExprOp.LE, _expr(self), other)
+
+    def __gt__(self, other: "Expr") -> "Expr":
+        return compare(ExprOp.GT, _expr(self), other)
+
+    def __ge__(self, other: "Expr") -> "Expr":
+        return compare(ExprOp.GE, _expr(self), other)
+
+
+@frozen(order=False)
 class Symbol(_Arithmetic):
     """A named scalar whose value is known when the program runs."""
 
     name: str
 
 
-@frozen
+@frozen(order=False)
 class Operation(_Arithmetic):
     """An operator applied to expressions; add, mul, min, max, and, or take two or more."""
 
     op: ExprOp
     args: tuple["Expr", ...]
 
+    def __bool__(self) -> bool:
+        """Refuse to be a condition of Python.
+
+        Raises:
+            TypeError: it is a comparison, whose value is known when the program runs.
+        """
+        if self.op in COMPARISONS:
+            raise TypeError(
+                "a comparison of symbols is an expression of the program, which Python"
+                " cannot test; give it to assert_scalar or conditional, for example"
+            )
+        return True
+
 
 Expr: TypeAlias = Union[int, float, Symbol, Operation]
-
-VARIADIC = frozenset(
-    {ExprOp.ADD, ExprOp.MUL, ExprOp.MIN, ExprOp.MAX, ExprOp.AND, ExprOp.OR}
-)
-_UNARY = frozenset(
-    {
-        *(ExprOp.NEG, ExprOp.ABS, ExprOp.NOT, ExprOp.TO_FLOAT, ExprOp.FLOOR, ExprOp.CEIL),
-        *(ExprOp.TRUNC, ExprOp.ROUND, ExprOp.SQRT, ExprOp.LOG2),
-    }
-)
-
-
-def accepts_arity(op: ExprOp, count: int) -> bool:
-    """Say whether ``op`` may be applied to ``count`` arguments."""
-    if op in VARIADIC:
-        return count >= 2
-    if op in _UNARY:
-        return count == 1
-    return count == (3 if op is ExprOp.WHERE else 2)
 
 
 def _expr(value: _Arithmetic) -> Expr:
@@ -200,7 +166,7 @@ def compare(op: ExprOp, left: Expr, right: Expr) -> Expr:
 def _folded(op: ExprOp, left: Expr, right: Expr) -> Expr:
     if isinstance(left, int) and isinstance(right, int):
         try:
-            return _EVALUATE[op]((left, right))
+            return EVALUATE[op]((left, right))
         except (ArithmeticError, ValueError):
             pass  # left unfolded: the error belongs to the run
     return Operation(op, (left, right))
@@ -212,66 +178,6 @@ def product(values: tuple[Expr, ...]) -> Expr:
     for value in values:
         result = mul(result, value)
     return result
-
-
-Number: TypeAlias = int | float
-
-# Bounds the cost of evaluating a hostile file: 2**63 fits, 10**10**10 does not.
-_MAX_BITS = 1024
-
-
-def _power(base: Number, exponent: Number) -> Number:
-    if isinstance(base, int) and isinstance(exponent, int):
-        if exponent < 0:
-            return float(base) ** exponent
-        if base.bit_length() * exponent > _MAX_BITS:
-            raise OverflowError("power too large")
-    result: object = base**exponent
-    if isinstance(result, complex):
-        raise ValueError("power is not real")
-    assert isinstance(result, int | float)
-    return result
-
-
-def _shift_left(value: Number, count: Number) -> Number:
-    if count > _MAX_BITS:
-        raise OverflowError("shift too large")
-    return int(value) << int(count)
-
-
-_EVALUATE: Mapping[ExprOp, Callable[[Sequence[Number]], Number]] = {
-    ExprOp.ADD: lambda a: functools.reduce(operator.add, a),  # sum() compensates floats
-    ExprOp.SUB: lambda a: a[0] - a[1],
-    ExprOp.MUL: lambda a: math.prod(a),
-    ExprOp.TRUEDIV: lambda a: a[0] / a[1],
-    ExprOp.FLOORDIV: lambda a: a[0] // a[1],
-    ExprOp.MOD: lambda a: a[0] % a[1],
-    ExprOp.POW: lambda a: _power(a[0], a[1]),
-    ExprOp.NEG: lambda a: -a[0],
-    ExprOp.CEILDIV: lambda a: -(-a[0] // a[1]),
-    ExprOp.MIN: lambda a: min(a),
-    ExprOp.MAX: lambda a: max(a),
-    ExprOp.ABS: lambda a: abs(a[0]),
-    ExprOp.EQ: lambda a: a[0] == a[1],
-    ExprOp.NE: lambda a: a[0] != a[1],
-    ExprOp.LT: lambda a: a[0] < a[1],
-    ExprOp.LE: lambda a: a[0] <= a[1],
-    ExprOp.GT: lambda a: a[0] > a[1],
-    ExprOp.GE: lambda a: a[0] >= a[1],
-    ExprOp.NOT: lambda a: not a[0],
-    ExprOp.SHL: lambda a: _shift_left(a[0], a[1]),
-    ExprOp.SHR: lambda a: int(a[0]) >> int(a[1]),
-    ExprOp.BITAND: lambda a: int(a[0]) & int(a[1]),
-    ExprOp.BITOR: lambda a: int(a[0]) | int(a[1]),
-    ExprOp.BITXOR: lambda a: int(a[0]) ^ int(a[1]),
-    ExprOp.TO_FLOAT: lambda a: float(a[0]),
-    ExprOp.FLOOR: lambda a: math.floor(a[0]),
-    ExprOp.CEIL: lambda a: math.ceil(a[0]),
-    ExprOp.TRUNC: lambda a: math.trunc(a[0]),
-    ExprOp.ROUND: lambda a: round(a[0]),
-    ExprOp.SQRT: lambda a: math.sqrt(a[0]),
-    ExprOp.LOG2: lambda a: math.log2(a[0]),
-}
 
 
 def evaluate(expr: Expr, values: Mapping[str, Number]) -> Number:
@@ -297,7 +203,7 @@ def evaluate(expr: Expr, values: Mapping[str, Number]) -> Number:
         return lazy(expr.args, values)
     args = [evaluate(arg, values) for arg in expr.args]
     try:
-        return _EVALUATE[expr.op](args)
+        return EVALUATE[expr.op](args)
     except (ArithmeticError, ValueError, IndexError) as error:
         raise EvaluationError(f"{expr.op.value}{tuple(args)}: {error}") from None
 

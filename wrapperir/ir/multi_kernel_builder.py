@@ -10,7 +10,8 @@ from typing import Generic, TypeVar
 from attrs import evolve, frozen
 
 from wrapperir.ir.definition import KernelDefinitionLine, MultiKernelLine
-from wrapperir.ir.expr import Expr, ExprOp, Operation
+from wrapperir.ir.expr import Expr, Operation
+from wrapperir.ir.expr_op import ExprOp
 from wrapperir.ir.kernel import (
     Access,
     BufferParameter,

@@ -8,12 +8,11 @@ from attrs import frozen
 from wrapperir.ir.expr import (
     EvaluationError,
     Expr,
-    ExprOp,
-    Number,
     Operation,
     evaluate,
     evaluate_int,
 )
+from wrapperir.ir.expr_op import ExprOp, Number
 
 
 @frozen

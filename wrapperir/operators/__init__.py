@@ -19,6 +19,7 @@ from wrapperir.operators.schema import (
     find_overload,
     find_schema,
     given_arguments,
+    registered_operators,
     schema_of,
     split_operator,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "given_arguments",
     "is_pointwise",
     "may_leave_out",
+    "registered_operators",
     "schema_of",
     "split_operator",
 ]

@@ -66,6 +66,13 @@ def find_overload(name: str) -> "Operator":
     return cast("Operator", found)
 
 
+def registered_operators() -> Sequence[str]:
+    """Return the operators of the installed PyTorch, as ``aten::mm.out``; loads torch."""
+    import torch
+
+    return torch._C._dispatch_get_all_op_names()  # pyright: ignore[reportPrivateUsage]
+
+
 class Kind(StrEnum):
     """Kind of a schema's type; the value is its name in PyTorch."""
 

@@ -1,6 +1,5 @@
 """The manager of plugins: finds them through entry points and loads them on demand."""
 
-import difflib
 import functools
 import sys
 import traceback
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 import pluggy
 from attrs import evolve, frozen
 
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
+from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, did_you_mean
 from wrapperir.emit import Emitter
 from wrapperir.plugin import hookspecs
 from wrapperir.plugin.hook_results import (
@@ -198,13 +197,14 @@ class PluginManager:
         if given:
             raise DiagnosticError(_duplicate(name, given))
         known = sorted(self.emitters)
-        close = difflib.get_close_matches(name[:80], known, n=1)
-        hints = [f"did you mean {close[0]!r}?"] if close else []
         failed = ", ".join(f"{b.name} of {b.distribution}" for b in self._broken)
-        hints += [f"these plugins did not load: {failed}"] if failed else []
+        hints = (
+            did_you_mean(name, known),
+            f"these plugins did not load: {failed}" if failed else None,
+        )
         raise Code.UNKNOWN_EMITTER.error(
             f"no emitter is named {name[:80]!a}; there are: {', '.join(known) or 'none'}",
-            hint=" ".join(hints) or None,
+            hint=" ".join(filter(None, hints)) or None,
         )
 
     def _load(self) -> None:

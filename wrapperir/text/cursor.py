@@ -2,10 +2,9 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from difflib import get_close_matches
 from typing import TypeVar
 
-from wrapperir.diagnostics import Code
+from wrapperir.diagnostics import Code, did_you_mean
 from wrapperir.ir import Device, DType, Provenance, TensorType
 from wrapperir.text.limits import MAX_LIST_DEPTH, MAX_NESTING, Malformed, quoted
 
@@ -236,9 +235,9 @@ class Cursor:
 def suggestion(word: str, known: Iterable[str]) -> str | None:
     """Return a hint with the known word most similar to ``word``, or all known words."""
     words = list(known)
-    close = get_close_matches(word[:64], words, n=1)
-    if close:
-        return f"did you mean `{close[0]}`?"
+    near = did_you_mean(word, words)
+    if near is not None:
+        return near
     if len(words) == 1:
         return f"write `{words[0]}`"
     return "one of " + ", ".join(f"`{w}`" for w in words) if len(words) <= 24 else None

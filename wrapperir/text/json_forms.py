@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypeGuard, TypeVar, cast
 
 from attrs import evolve, frozen
 
-from wrapperir.diagnostics import Code
+from wrapperir.diagnostics import Code, did_you_mean
 from wrapperir.text.limits import (
     WRITE_ERRORS,
     Malformed,
@@ -134,7 +134,8 @@ def check_keys(
             raise Malformed(
                 Code.UNKNOWN_FIELD,
                 f"unknown field {quoted(key)}",
-                hint="the fields are " + ", ".join(f"`{name}`" for name in known),
+                hint=did_you_mean(key, known)
+                or "the fields are " + ", ".join(f"`{name}`" for name in known),
             )
     for index, key in enumerate(keys):
         if key in keys[:index]:

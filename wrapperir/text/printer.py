@@ -183,7 +183,7 @@ class _Printer:
         text = self._indent
         for prefix, get, format in rows:
             value = get(line)
-            if value or prefix:
+            if prefix or value:
                 text += prefix + format(value)
         provenance = line.provenance
         origin = self._part.origins.get(id(provenance))

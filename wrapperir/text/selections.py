@@ -134,7 +134,7 @@ def format_selection(printer: PartPrinter, selection: Selection) -> str:
     text, parts = _SELECTIONS[type(selection)]
     for part in parts:
         value = attrgetter(*part.fields)(selection)
-        if value or part.prefix:
+        if part.prefix or value:
             text += part.prefix + part.format(printer, value)
     return text
 

@@ -183,5 +183,6 @@ Window: TypeAlias = FixedWindow | AdaptiveWindow
 
 
 def _divides(divisor: Expr, number: Expr) -> bool:
-    both = isinstance(divisor, int) and isinstance(number, int)
-    return both and divisor > 0 and number % divisor == 0  # type: ignore[operator]
+    if not isinstance(divisor, int) or not isinstance(number, int):
+        return False
+    return divisor > 0 and number % divisor == 0
