@@ -18,6 +18,7 @@ from wrapperir.testing.inputs import difference
 from wrapperir.testing.pass_check import behaviour
 from wrapperir.testing.stream_assignment import assign_streams
 from wrapperir.text import format_program, parse_program
+from wrapperir.verify import verify
 from wrapperir_memory_passes import delay_frees
 
 MODULE = import_module("wrapperir_memory_passes.delay_frees")
@@ -84,6 +85,44 @@ def test_a_free_moves_behind_the_work_before_the_wait() -> None:
     moved = "  %b = extern_kernel aten.sin.default(%x) : f32[4, 4]\n"
     wanted = TWO_STREAMS.replace("  free %a\n", "").replace(moved, f"{moved}  free %a\n")
     assert format_program(delay_frees(program)) == wanted
+
+
+IN_A_REGION = """\
+wrapperir 1
+
+program @main(%x: f32[4, 4]) {
+  %y = graph_region @region (%x) stream(1) : f32[4, 4] {
+    body (%p: f32[4, 4]) {
+      %a = extern_kernel aten.neg.default(%p) stream(1) : f32[4, 4]
+      %ready = record_event stream(1)
+      wait_event %ready stream(2)
+      %side = extern_kernel aten.exp.default(%a) stream(2) : f32[4, 4]
+      free %a
+      %b = extern_kernel aten.sin.default(%p) stream(1) : f32[4, 4]
+      %done = record_event stream(2)
+      wait_event %done stream(1)
+      %z = extern_kernel aten.add.Tensor(%b, %side) stream(1) : f32[4, 4]
+      free %b
+      free %side
+      return %z
+    }
+  }
+  free %x
+  return %y
+}
+"""
+
+
+def test_a_free_moves_within_a_graph_region() -> None:
+    program = parse_program(IN_A_REGION)
+    assert verify(program) == ()
+    assert unsafe_frees(program, {}) != set()
+    moved = "      %b = extern_kernel aten.sin.default(%p) stream(1) : f32[4, 4]\n"
+    wanted = IN_A_REGION.replace("      free %a\n", "").replace(
+        moved, f"{moved}      free %a\n"
+    )
+    assert format_program(delay_frees(program)) == wanted
+    assert faults(program) == []
 
 
 def test_a_program_on_one_stream_stays_as_it_is() -> None:
