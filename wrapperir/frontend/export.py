@@ -21,6 +21,7 @@ from wrapperir.frontend.aten.signature import (
     HELD,
     MUTATIONS,
     RETURNED,
+    held_name,
     held_tensor,
     inputs_by_target,
     unsupported,
@@ -56,6 +57,7 @@ def lower_exported(exported: ExportedProgram) -> Lowered:
 def _lower_inputs(scope: GraphScope, exported: ExportedProgram) -> None:
     placeholders = exported.graph.find_nodes(op="placeholder")
     specs = exported.graph_signature.input_specs
+    names = {node.name for node in placeholders}
     given: list[torch.fx.Node] = []
     for node, spec in zip(placeholders, specs, strict=True):
         try:
@@ -63,7 +65,8 @@ def _lower_inputs(scope: GraphScope, exported: ExportedProgram) -> None:
                 given.append(node)
             elif spec.kind in HELD:
                 tensor = held_tensor(exported, node, spec)
-                name = add_constant(scope, str(spec.target), node.name, tensor)
+                key = str(spec.target)
+                name = add_constant(scope, key, held_name(key, node.name, names), tensor)
                 scope.values[node] = wir.BufferRef(name)
             else:
                 raise unsupported(f"input {node.name} is a {spec.kind.name}")

@@ -1,5 +1,7 @@
 """Signatures of exported programs: tensors that they hold, inputs that they write."""
 
+import re
+from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -7,6 +9,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
 from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.ir import is_identifier
 
 HELD = frozenset({InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR})
 """Kinds of inputs that the module holds."""
@@ -33,6 +36,15 @@ def held_tensor(exported: ExportedProgram, node: torch.fx.Node, spec: Any) -> to
     if not isinstance(tensor, torch.Tensor):
         raise unsupported(f"input {node.name} is a constant without a tensor, {key}")
     return tensor
+
+
+def held_name(key: str, otherwise: str, taken: Collection[str]) -> str:
+    """Return the name of a held tensor: ``fc_weight`` for the key ``fc.weight``.
+
+    It is ``otherwise`` if the key makes no identifier, or one that is taken.
+    """
+    name = re.sub(r"\W", "_", key, flags=re.ASCII)
+    return name if is_identifier(name) and name not in taken else otherwise
 
 
 def inputs_by_target(exported: ExportedProgram) -> dict[str, torch.fx.Node]:

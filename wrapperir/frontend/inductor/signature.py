@@ -2,7 +2,7 @@
 """Signatures of exported programs: held tensors, fixed inputs, returned constants."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 import torch
@@ -17,12 +17,16 @@ from wrapperir.frontend.aten.signature import (
     HELD,
     MUTATIONS,
     RETURNED,
+    held_name,
     held_tensor,
     inputs_by_target,
     unsupported,
 )
 from wrapperir.frontend.aten.values import NO_VALUE, lower_type
+from wrapperir.ir.blocks import walk_lines
+from wrapperir.ir.line_effects import value_names
 from wrapperir.ir.mentions import source_buffer
+from wrapperir.ir.renaming import rename_values
 from wrapperir.passes.simplify_expressions import rewrite_expressions
 
 _TRACED = (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -86,7 +90,36 @@ class ExportedSignature:
             lines=(*checks, *program.lines),
             outputs=cast(tuple[wir.Argument, ...], tuple(outputs)),
         )
-        return Lowered(program, tensors)
+        return Lowered(_with_held_names(program, self.keys), tensors)
+
+
+def _with_held_names(program: wir.Program, keys: Mapping[str, str]) -> wir.Program:
+    """Return the program with held tensors named after their keys, where names are free."""
+    taken = {*value_names(program), *_symbols_of(program)}
+    names: dict[str, str] = {}
+    for constant in program.constants:
+        names[constant.name] = held_name(keys.get(constant.name, ""), constant.name, taken)
+        taken.add(names[constant.name])
+
+    def rename(name: str) -> str:
+        return names.get(name, name)
+
+    return evolve(
+        program,
+        symbols=tuple(rename_values(line, rename) for line in program.symbols),
+        constants=tuple(evolve(each, name=rename(each.name)) for each in program.constants),
+        lines=tuple(rename_values(line, rename) for line in program.lines),
+        outputs=tuple(
+            wir.BufferRef(rename(each.name)) if isinstance(each, wir.BufferRef) else each
+            for each in program.outputs
+        ),
+    )
+
+
+def _symbols_of(program: wir.Program) -> Iterator[str]:
+    for line in (*program.symbols, *walk_lines(program.lines)):
+        if isinstance(line, wir.SymbolDefinitionLine):
+            yield line.symbol
 
 
 def _beside(

@@ -15,6 +15,7 @@ from wrapperir.frontend.aten.signature import (
     HELD,
     MUTATIONS,
     RETURNED,
+    held_name,
     held_tensor,
     inputs_by_target,
     unsupported,
@@ -55,6 +56,10 @@ def lower_exported(
             raise unsupported(f"input {node.name} is a {spec.kind.name}")
     lay_out_convolutions(module.graph)
     _write_back(functional, module.graph)
+    names = {node.name for node in module.graph.nodes}
+    for node, constant in held.items():
+        name = held_name(constant.key, node.name, names)
+        node._rename(name)  # pyright: ignore[reportPrivateUsage]
     return lower_to_program(module, rounding, held, kernel_device=kernel_device)
 
 
