@@ -11,6 +11,7 @@ from wrapperir.backend.options import OPTIONS, BackendOptions, read_options
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import ComingPrograms, Emitter, OutputCode
 from wrapperir.emit.artifact import dump_folder
+from wrapperir.emit.compilation_key import begin_digest, compilation_key
 
 if TYPE_CHECKING:
     import torch
@@ -48,6 +49,7 @@ def wrapperir_backend(
             that the program cannot express; all errors of the verifier; or WIR655, PyTorch
             or the lowering failed.
     """
+    begin_digest("wrapperir")  # while the frontend is imported
     given = dict(options or {})
     if given.get("frontend") == "lowering":
         return _compile_by_lowering(graph, example_inputs, mode, given)
@@ -173,7 +175,6 @@ def cache_key(options: BackendOptions) -> str | None:
     """
     import torch
 
-    from wrapperir.emit.compilation_key import compilation_key
     from wrapperir.emit.default_passes import can_tile, installed_passes
     from wrapperir.plugin import plugin_manager
 

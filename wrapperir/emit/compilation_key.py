@@ -4,7 +4,9 @@ import functools
 import hashlib
 import os
 import sys
+import threading
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
 from wrapperir.caching import digest_of
 from wrapperir.emit.contract import Emitter
@@ -42,21 +44,49 @@ def compilation_key(
     )
 
 
+_begun: dict[str, tuple[threading.Thread, list[str | None]]] = {}
+
+
+def begin_digest(package: str) -> None:
+    """Begin the digest of a package's files in the background, which a key waits for.
+
+    Where files are slow it takes half a second, mostly without Python's lock.
+    """
+    found: list[str | None] = []
+
+    def run() -> None:
+        with suppress(OSError):  # what needs the digest raises it again
+            found.append(_digest_of_files(package))
+
+    if package not in _begun:
+        thread = threading.Thread(target=run, name="wrapperir-digest", daemon=True)
+        _begun[package] = thread, found
+        thread.start()
+
+
 @functools.cache
 def _package_digest(name: str) -> str | None:
     """Return the digest of a package's files; ``None`` if it is not in one directory."""
-    paths: list[str] = list(getattr(sys.modules.get(name), "__path__", ()))
+    if name in _begun:
+        thread, found = _begun[name]
+        thread.join()
+        if found:  # a process that was forked meanwhile has none
+            return found[0]
+    return _digest_of_files(name)
+
+
+def _digest_of_files(package: str) -> str | None:
+    paths: list[str] = list(getattr(sys.modules.get(package), "__path__", ()))
     if len(paths) != 1 or not os.path.isdir(paths[0]):
         return None
     root = paths[0]
     digest = hashlib.sha256()
     # Path.rglob and Path.relative_to take longer than all else here.
     for folder, folders, names in os.walk(root):
-        folders.sort()
+        # Modules that are imported meanwhile leave files in the folder of bytecode.
+        folders[:] = sorted(set(folders) - {"__pycache__"})
         where = folder[len(root) :]
         for name in sorted(names):
-            if name.endswith(".pyc"):
-                continue
             with open(os.path.join(folder, name), "rb") as file:
                 content = file.read()
             digest.update(f"{where}{os.sep}{name}\0{len(content)}\0".encode())
