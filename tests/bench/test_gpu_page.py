@@ -138,6 +138,27 @@ def test_a_contender_that_fails_says_why(tmp_path: Path) -> None:
     assert NO_GPU in words
 
 
+def test_memory_is_the_least_of_both_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = iter(
+        [
+            {"seconds": 9.0, "allocated": 50.0, "reserved": 80.0},
+            {"seconds": 3.0, "allocated": 60.0, "reserved": 70.0},
+        ]
+    )
+    monkeypatch.setattr(speed, "_first_calls", lambda *_: next(found))
+    results = ResultFile(tmp_path / "results.jsonl")
+    run = speed.Run(
+        results=results, folder=tmp_path, environment=os.environ, rounds=1, jobs=2
+    )
+    record, words = speed._build(run, "softmaxes", "python")
+    memory = {"allocated": 50.0, "reserved": 70.0}
+    seconds = {"cold": 9.0, "warm": 3.0}
+    assert record == {"name": "softmaxes/python/build", **memory, **seconds}
+    assert "reserved 70.0" in words
+
+
 def test_builds_that_have_figures_are_not_made_again(tmp_path: Path) -> None:
     built: list[Record] = [
         {"name": f"gpt2/{contender.name}/build", "allocated": 1.0, "reserved": 2.0}
