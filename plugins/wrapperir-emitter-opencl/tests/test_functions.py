@@ -19,6 +19,9 @@ FUNCTIONS: dict[str, Callable[..., object]] = {
     "softmax": lambda x, i: (torch.softmax(x, -1), torch.log_softmax(x, 0)),
     "norm": lambda x, i: torch.nn.functional.layer_norm(x, (x.shape[1],)),
     "reductions": lambda x, i: (x.sum(), x.mean(0), x.amax(1), x.prod(1), (x > 0).any(0)),
+    "batch norm": lambda x, i: torch.nn.functional.batch_norm(
+        x.unflatten(1, (3, 3)), None, None, training=True
+    ),
     "moments": lambda x, i: (x.var(1), x.std(0, correction=0)),
     "positions": lambda x, i: (x.argmax(1), x.argmin(), i.argmax()),
     "scans": lambda x, i: (x.cumsum(1), x.cummax(0)[0]),

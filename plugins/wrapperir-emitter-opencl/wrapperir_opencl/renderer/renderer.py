@@ -127,6 +127,7 @@ class _KernelWriter:
         self._names = {s.name: f"s{n}" for n, s in enumerate(kernel.symbols)}
         self._dtypes = {s.name: s.dtype for s in kernel.symbols}
         self._literals: dict[str, int | float | bool] = {}
+        self._variables = 0
         self._lines: list[str] = []
         self._margin = "  "
 
@@ -162,8 +163,13 @@ class _KernelWriter:
     def _write(self, line: str) -> None:
         self._lines.append(self._margin + line)
 
+    def _new_variable(self, prefix: str) -> str:
+        """Return a new name; two loops of a nest may have axes of one name."""
+        self._variables += 1
+        return f"{prefix}{self._variables}"
+
     def _define(self, name: str, dtype: DType, text: str) -> None:
-        local = f"v{len(self._names)}"
+        local = self._new_variable("v")
         self._names[name], self._dtypes[name] = local, dtype
         self._write(f"const {scalar_type(dtype)} {local} = {text};")
 
@@ -231,7 +237,7 @@ class _KernelWriter:
         for depth, axis in enumerate(loop.axes):
             if depth == len(loop.axes) - 1:
                 self._declare(state for state in states.values() if state.is_scan)
-            name = self._names[axis.name] = f"r{len(self._names)}"
+            name = self._names[axis.name] = self._new_variable("r")
             extent = self._index(axis.extent)
             self._write(f"for (long {name} = 0; {name} < {extent}; ++{name}) {{")
             self._margin += "  "
