@@ -9,7 +9,7 @@ from wrapperir import ir as wir
 from wrapperir.diagnostics import DiagnosticError, Note
 from wrapperir.emit.contract import Artifact, Emitter
 from wrapperir.emit.partition.cut import Side, cut_lines
-from wrapperir.emit.partition.dependencies import order_lines
+from wrapperir.emit.partition.dependencies import LineOrder, order_lines
 from wrapperir.emit.partition.obstacles import (
     Obstacles,
     is_refusal,
@@ -145,7 +145,7 @@ class _Partitioner:
                 if side is Side.CHOSEN and (error := self._refusal(part)) is not None
             ]
             if not refused:
-                return self._finish(cut.sides, parts, obstacles)
+                return self._finish(cut.sides, parts, obstacles, order)
             rounds += 1
             for part, error in refused:
                 if rounds < _ROUNDS:
@@ -176,7 +176,7 @@ class _Partitioner:
         )
 
     def _finish(
-        self, sides: Sequence[Side], parts: Parts, obstacles: Obstacles
+        self, sides: Sequence[Side], parts: Parts, obstacles: Obstacles, order: LineOrder
     ) -> Partition:
         made: list[EmittedPart] = []
         if parts.entry is not None:
@@ -200,7 +200,12 @@ class _Partitioner:
             chosen=self.chosen.name,
             fallback=self.fallback.name,
             parts=tuple(summaries),
-            fell_back=dict(obstacles.lines),
+            fell_back={
+                index: why
+                for index, why in obstacles.lines.items()
+                if order.anchors.get(index, index) == index
+                or order.anchors[index] not in obstacles.lines
+            },
         )
         return Partition(tuple(made), parts.plan, report)
 

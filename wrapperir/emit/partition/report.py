@@ -46,7 +46,8 @@ class PartitionReport:
     """The parts that a program was cut into, and why lines fell back.
 
     ``program`` is the program that was cut.  ``fell_back`` has the first cause of each of
-    its lines that the chosen emitter lacks something for, by its number from 0.
+    its lines that the chosen emitter lacks something for, by its number from 0.  Lines that
+    name results of a call that fell back are left out.
     """
 
     program: Program
