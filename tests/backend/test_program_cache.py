@@ -207,7 +207,7 @@ def renamed(program: Program) -> Program:
         ("memory, plan_memory(planned = 'both')".replace("'", '"'), 1),
         (["memory", renamed], 2),
     ],
-    ids=str,
+    ids=["a name", "an argument", "a function"],
 )
 def test_a_program_is_kept_unless_a_function_is_a_pass(
     passes: object, built: int, calls: Calls
