@@ -1,6 +1,7 @@
 """The digest of a package's files, whichever thread makes it."""
 
 import importlib
+import sys
 import threading
 from pathlib import Path
 
@@ -25,6 +26,8 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "__init__.py").write_text("import made_up_package.part.module\n")
     (folder / "part" / "module.py").write_text("x = 1\n")
     (folder / "part" / "header.h").write_text("int x;\n")
+    for module in ("made_up_package", "made_up_package.part.module"):
+        monkeypatch.delitem(sys.modules, module, raising=False)  # of another test
     importlib.import_module("made_up_package")
     return folder
 
@@ -59,6 +62,27 @@ def test_a_thread_without_a_result_costs_nothing_but_time(package: Path) -> None
     ended.start()
     compilation_key._begun["made_up_package"] = ended, []
     assert digest_of("made_up_package") is not None
+
+
+def test_what_is_no_file_does_not_count(package: Path) -> None:
+    """Editors mark files that are open by links to nothing."""
+    found = digest_of("made_up_package")
+    (package / "part" / ".#module.py").symlink_to("somebody@somewhere.1234")
+    assert digest_of("made_up_package") == found
+
+
+def test_a_thread_is_found_only_after_it_has_started(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Watched(threading.Thread):
+        def start(self) -> None:
+            found.append(digest_of("made_up_package"))  # as another thread may ask for it
+            super().start()
+
+    found: list[str | None] = []
+    monkeypatch.setattr(threading, "Thread", Watched)
+    begin_digest("made_up_package")
+    assert found == [digest_of("made_up_package")]
 
 
 def test_what_is_no_package_has_no_digest() -> None:

@@ -60,8 +60,8 @@ def begin_digest(package: str) -> None:
 
     if package not in _begun:
         thread = threading.Thread(target=run, name="wrapperir-digest", daemon=True)
-        _begun[package] = thread, found
         thread.start()
+        _begun[package] = thread, found  # only now, since others join what they find
 
 
 @functools.cache
@@ -87,7 +87,10 @@ def _digest_of_files(package: str) -> str | None:
         folders[:] = sorted(set(folders) - {"__pycache__"})
         where = folder[len(root) :]
         for name in sorted(names):
-            with open(os.path.join(folder, name), "rb") as file:
+            path = os.path.join(folder, name)
+            if not os.path.isfile(path):  # such as an editor's link to nothing
+                continue
+            with open(path, "rb") as file:
                 content = file.read()
             digest.update(f"{where}{os.sep}{name}\0{len(content)}\0".encode())
             digest.update(content)

@@ -2,6 +2,7 @@
 
 import json
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -167,6 +168,44 @@ def test_a_value_is_gone_when_the_part_that_needs_it_last_drops_it() -> None:
     (result,) = PartitionedProgram(plan, [first, second])([torch.ones(1)])
     assert result.shape == (1,)  # type: ignore[union-attr]
     assert seen == [True]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda plan: plan["parts"][0].pop("folder"), "folder"),
+        (lambda plan: plan["parts"][0].update(emitter=3), "TypeError"),
+        (lambda plan: plan["parts"][0].update(metadata=3), "TypeError"),
+        (lambda plan: plan["parts"][0].update(folder="part1"), "folder"),
+        (lambda plan: plan["steps"][0].update(arguments=["%nothing"]), "%nothing"),
+        (lambda plan: plan["steps"][1].update(arguments=["%a", "%a"], last=[1, 1]), "%a"),
+        (lambda plan: plan["steps"][0].update(arguments="%x"), "TypeError"),
+        (lambda plan: plan.update(outputs=["%nothing"]), "%nothing"),
+    ],
+)
+def test_an_artifact_with_a_wrong_plan_is_not_loaded(
+    change: Callable[[dict[str, Any]], object], said: str
+) -> None:
+    emitter = partitioning(without("aten.exp.default"))
+    artifact = emitter.emit(read(CHAIN))
+    plan = json.loads(artifact.files["plan.json"])
+    change(plan)
+    files = {**artifact.files, "plan.json": json.dumps(plan)}
+    with pytest.raises(DiagnosticError) as caught:
+        emitter.load(evolve(artifact, files=files), {})
+    (found,) = caught.value.diagnostics
+    assert found.code is Code.INVALID_ARTIFACT
+    assert said in found.message
+
+
+def test_a_constant_that_is_an_output_is_needed() -> None:
+    emitter = partitioning(without("aten.exp.default"))
+    artifact = emitter.emit(read(CHAIN))
+    plan = {**json.loads(artifact.files["plan.json"]), "constants": {"%w": "w"}}
+    files = {**artifact.files, "plan.json": json.dumps(plan)}
+    with pytest.raises(DiagnosticError) as caught:
+        emitter.load(evolve(artifact, files=files), {})
+    assert caught.value.diagnostics[0].code is Code.MISSING_CONSTANT
 
 
 def test_the_number_of_inputs_is_checked() -> None:

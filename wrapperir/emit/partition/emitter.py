@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from attrs import evolve, frozen
 
 from wrapperir.caching import digest_of
+from wrapperir.diagnostics import Code
 from wrapperir.emit.contract import (
     Artifact,
     ComingPrograms,
@@ -21,7 +22,7 @@ from wrapperir.emit.partition.compile import (
     partition_program,
 )
 from wrapperir.emit.partition.driver import PartitionedProgram
-from wrapperir.emit.partition.plan import format_plan, parse_plan
+from wrapperir.emit.partition.plan import PartFacts, format_plan, parse_plan
 from wrapperir.emit.partition.report import REPORT_FILE, format_partition, log_partition
 from wrapperir.ir import Program
 from wrapperir.text import format_program
@@ -143,7 +144,7 @@ class PartitioningEmitter(Emitter):
         log_partition(found.report)
         report = format_partition(found.report)
         files: dict[str, str | bytes] = {REPORT_FILE: report}
-        facts: list[Mapping[str, object]] = []
+        facts: list[PartFacts] = []
         for number, part in enumerate(found.parts):
             folder = f"part{number}"
             files[f"{folder}.wir"] = format_program(part.program)
@@ -185,13 +186,17 @@ class PartitioningEmitter(Emitter):
         """Load all parts; this compiles and executes their code.
 
         Raises:
-            DiagnosticError: WIR710, the plan is malformed; a constant is missing, or a
-                kernel does not compile.
+            DiagnosticError: WIR710, the plan is malformed; WIR707, a constant is missing;
+                or a kernel does not compile.
         """
         parts = self._parts(artifact)
         if parts is None:
             return self._emitter(artifact.emitter).load(artifact, constants)
         plan, _ = parse_plan(_text(artifact, PLAN_FILE))
+        for name in plan.constants.values():
+            if name not in constants:
+                message = f"no tensor was given for constant {name[:80]!a}"
+                raise Code.MISSING_CONSTANT.error(message)
         return PartitionedProgram(
             plan,
             [self._emitter(each.emitter).load(each, constants) for each in parts.values()],
@@ -212,15 +217,13 @@ class PartitioningEmitter(Emitter):
         _, facts = parse_plan(_text(artifact, PLAN_FILE))
         parts: dict[str, Artifact] = {}
         for part in facts:
-            folder = str(part["folder"])
+            folder = part.folder
             files = {
                 path.removeprefix(f"{folder}/"): content
                 for path, content in artifact.files.items()
                 if path.startswith(f"{folder}/")
             }
-            parts[folder] = Artifact(
-                str(part["emitter"]), files, str(part["entry"]), dict(part["metadata"])
-            )
+            parts[folder] = Artifact(part.emitter, files, part.entry, part.metadata)
         return parts
 
 
@@ -236,14 +239,14 @@ def _filed(artifact: Artifact, folder: str) -> dict[str, str | bytes]:
     return {f"{folder}/{path}": content for path, content in artifact.files.items()}
 
 
-def _facts(part: EmittedPart, folder: str) -> Mapping[str, object]:
+def _facts(part: EmittedPart, folder: str) -> PartFacts:
     artifact = part.artifact
-    return {
-        "folder": folder,
-        "emitter": artifact.emitter,
-        "entry": artifact.entry,
-        "metadata": dict(artifact.metadata),
-    }
+    return PartFacts(
+        folder=folder,
+        emitter=artifact.emitter,
+        entry=artifact.entry,
+        metadata=dict(artifact.metadata),
+    )
 
 
 def _text(artifact: Artifact, path: str) -> str:

@@ -46,6 +46,16 @@ class PartPlan:
     outputs: tuple[str, ...]
 
 
+@frozen(kw_only=True)
+class PartFacts:
+    """Facts about the artifact of a part, whose files are in a folder of their own."""
+
+    folder: str
+    emitter: str
+    entry: str
+    metadata: Mapping[str, str]
+
+
 def make_plan(
     inputs: Sequence[str],
     constants: Mapping[str, str],
@@ -67,13 +77,14 @@ def make_plan(
     )
 
 
-def format_plan(plan: PartPlan, parts: Sequence[Mapping[str, object]]) -> str:
+def format_plan(plan: PartPlan, parts: Sequence[PartFacts]) -> str:
     """Return a plan as JSON, with facts about the artifact of each part."""
-    content = {"wrapperir_plan": PLAN_VERSION, **asdict(plan), "parts": list(parts)}
+    facts = [asdict(part) for part in parts]
+    content = {"wrapperir_plan": PLAN_VERSION, **asdict(plan), "parts": facts}
     return json.dumps(content, indent=2) + "\n"
 
 
-def parse_plan(text: str) -> tuple[PartPlan, Sequence[Mapping[str, Any]]]:
+def parse_plan(text: str) -> tuple[PartPlan, Sequence[PartFacts]]:
     """Return a plan and the facts about its parts that :func:`format_plan` wrote.
 
     Raises:
@@ -86,13 +97,16 @@ def parse_plan(text: str) -> tuple[PartPlan, Sequence[Mapping[str, Any]]]:
         steps = tuple([_step(step) for step in content["steps"]])
         plan = PartPlan(
             inputs=_strings(content["inputs"]),
-            constants={str(k): str(v) for k, v in content["constants"].items()},
+            constants=_texts(content["constants"]),
             steps=steps,
             outputs=_strings(content["outputs"]),
         )
-        parts = [cast(Mapping[str, Any], dict(part)) for part in content["parts"]]
+        parts = tuple([_facts(part) for part in content["parts"]])
         if len(parts) != len(steps):
             raise ValueError(f"{len(steps)} steps of {len(parts)} parts")
+        if len({part.folder for part in parts}) != len(parts):
+            raise ValueError("two parts have one folder")
+        _check_keys(plan)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         message = f"a plan of parts is malformed: {type(error).__name__} {error}"
         raise Code.INVALID_ARTIFACT.error(message[:500]) from None
@@ -107,8 +121,38 @@ def _step(step: Any) -> PlanStep:
     return PlanStep(arguments=arguments, last=last, results=_strings(step["results"]))
 
 
+def _check_keys(plan: PartPlan) -> None:
+    """Check that each value that the plan needs is there when it is needed."""
+    there = {*plan.inputs, *plan.constants}
+    for step in plan.steps:
+        for key, is_last in zip(step.arguments, step.last, strict=True):
+            if key not in there:
+                raise ValueError(f"nothing makes {key!a:.80}, or it was given away")
+            if is_last:
+                there.remove(key)
+        there.update(step.results)
+    for key in plan.outputs:
+        if key not in there:
+            raise ValueError(f"nothing makes the output {key!a:.80}")
+
+
+def _facts(part: Any) -> PartFacts:
+    folder, emitter, entry = _strings([part[k] for k in ("folder", "emitter", "entry")])
+    metadata = _texts(part["metadata"])
+    return PartFacts(folder=folder, emitter=emitter, entry=entry, metadata=metadata)
+
+
+def _texts(items: Any) -> Mapping[str, str]:
+    if not isinstance(items, dict):
+        raise TypeError("an object was expected")
+    found = cast(dict[str, Any], items)
+    return dict(zip(found, _strings([*found.values()]), strict=True))
+
+
 def _strings(items: Any) -> tuple[str, ...]:
-    found = tuple(items)
+    if not isinstance(items, list):
+        raise TypeError("a list was expected")
+    found = cast(list[Any], items)
     if not all(isinstance(item, str) for item in found):
-        raise TypeError("keys are strings")
-    return found
+        raise TypeError("a string was expected")
+    return tuple(found)
