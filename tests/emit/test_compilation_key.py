@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from wrapperir.backend import BackendOptions, cache_key
 from wrapperir.emit import compilation_key
 from wrapperir.emit.compilation_key import begin_digest
+from wrapperir.passes import InstalledPass, PassCall
+from wrapperir.pipelines import ChosenPass
 
 
 def digest_of(package: str) -> str | None:
@@ -26,8 +29,8 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "__init__.py").write_text("import made_up_package.part.module\n")
     (folder / "part" / "module.py").write_text("x = 1\n")
     (folder / "part" / "header.h").write_text("int x;\n")
-    for module in ("made_up_package", "made_up_package.part.module"):
-        monkeypatch.delitem(sys.modules, module, raising=False)  # of another test
+    for module in [name for name in sys.modules if name.startswith("made_up_package")]:
+        monkeypatch.delitem(sys.modules, module)  # of another test
     importlib.import_module("made_up_package")
     return folder
 
@@ -83,6 +86,24 @@ def test_a_thread_is_found_only_after_it_has_started(
     monkeypatch.setattr(threading, "Thread", Watched)
     begin_digest("made_up_package")
     assert found == [digest_of("made_up_package")]
+
+
+def test_files_of_the_package_that_defines_a_pass_count(package: Path) -> None:
+    """A plugin may provide functions of another package."""
+    code = "def keep(program):\n    return program\n"
+    (package / "passes.py").write_text(code)
+    run = importlib.import_module("made_up_package.passes").keep
+    installed = InstalledPass("keep", run, (), "plugin 1", package="wrapperir")
+    chosen = ChosenPass(PassCall("keep"), run, installed=installed)
+
+    def key() -> str | None:
+        compilation_key._package_digest.cache_clear()
+        return cache_key(BackendOptions(passes=(chosen,)))
+
+    found = key()
+    assert found is not None
+    (package / "passes.py").write_text(f"{code}# changed\n")
+    assert key() not in (None, found)
 
 
 def test_what_is_no_package_has_no_digest() -> None:

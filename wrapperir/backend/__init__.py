@@ -201,7 +201,7 @@ def cache_key(options: BackendOptions) -> str | None:
     if options.frontend == "lowering":
         for device in ("cpu", "cuda", *sorted(emitter.support.hosted)):
             parts += plugin_manager().renderers(device)
-    packages = {package for _, package in passes}
+    packages = {package for _, defining in passes for package in defining}
     return compilation_key(partitioning or emitter, settings, parts, packages)
 
 

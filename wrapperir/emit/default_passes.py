@@ -68,8 +68,8 @@ def captures_graphs(passes: "Sequence[PassLike]") -> bool:
 
 def installed_passes(
     passes: "Sequence[PassLike]",
-) -> tuple[tuple[str, str], ...] | None:
-    """Return the text and the package of each pass that runs, in order.
+) -> tuple[tuple[str, frozenset[str]], ...] | None:
+    """Return the text and the packages of each pass that runs, in order.
 
     The text has the arguments and the origin.  ``None``: one of them is a function, which
     may depend on anything.
@@ -80,7 +80,7 @@ def installed_passes(
     from wrapperir.pipelines import find_passes
 
     chosen = find_passes(passes)
-    found = [(str(c), c.installed.package) for c in chosen if c.installed is not None]
+    found = [(str(c), c.installed.packages) for c in chosen if c.installed is not None]
     return tuple(found) if len(found) == len(chosen) else None
 
 

@@ -12,7 +12,7 @@ OUR_ORIGIN = "wrapperir"
 class InstalledPass:
     """A pass with its name, parameters and the distribution that provides it.
 
-    ``package`` is the importable package of the plugin, whose files decide what it does.
+    ``package`` is the importable package of the plugin.
     """
 
     name: str
@@ -20,6 +20,12 @@ class InstalledPass:
     parameters: tuple[PassParameter, ...]
     origin: str = OUR_ORIGIN
     package: str = "wrapperir"
+
+    @property
+    def packages(self) -> frozenset[str]:
+        """The packages whose files decide what the pass does: of plugin and function."""
+        defining = getattr(self.run, "__module__", None) or type(self.run).__module__
+        return frozenset({self.package, defining.partition(".")[0]})
 
 
 @frozen

@@ -142,17 +142,18 @@ def _facts(part: Any) -> PartFacts:
     return PartFacts(folder=folder, emitter=emitter, entry=entry, metadata=metadata)
 
 
-def _texts(items: Any) -> Mapping[str, str]:
+def _texts(items: object) -> Mapping[str, str]:
     if not isinstance(items, dict):
         raise TypeError("an object was expected")
-    found = cast(dict[str, Any], items)
+    found = cast(Mapping[str, object], items)
     return dict(zip(found, _strings([*found.values()]), strict=True))
 
 
-def _strings(items: Any) -> tuple[str, ...]:
+def _strings(items: object) -> tuple[str, ...]:
     if not isinstance(items, list):
         raise TypeError("a list was expected")
-    found = cast(list[Any], items)
-    if not all(isinstance(item, str) for item in found):
+    found = cast(Sequence[object], items)
+    texts = tuple([item for item in found if isinstance(item, str)])
+    if len(texts) < len(found):
         raise TypeError("a string was expected")
-    return tuple(found)
+    return texts
