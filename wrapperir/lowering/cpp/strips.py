@@ -224,21 +224,19 @@ class ParallelStrips:
         same for most lanes.
         """
         writer = self._writer
-        loads: list[Load] = []
-        first: list[Instruction] = []
+        loads: dict[int, Load] = {}
         for place, step in enumerate(steps):
             if isinstance(step, Store | Reduce | Scan | Check):
                 break
-            first = list(steps[: place + 1])
             if isinstance(step, Load) and step.result in self._apart:
-                loads.append(step)
+                loads[place] = step
         if not loads:
             return
         with writer.forgetting(), self._source.block(self._in_loop[0]):
             self._source.write(*self._in_loop[1:])
-            for place in needed(first, map(first.index, loads)):
-                writer.write(first[place])
-            for load in loads:
+            for place in needed(steps[: max(loads) + 1], loads):
+                writer.write(steps[place])
+            for load in loads.values():
                 array = f"t{len(writer.elements)}"
                 kept_in = Variable(scalar_type(load.dtype), array, "")
                 self._declared += _declarations([kept_in], self._width)
