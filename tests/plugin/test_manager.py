@@ -202,3 +202,12 @@ found = [name for name in sys.modules if name.startswith(plugins)]
 assert not found, found
 """
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@pytest.mark.parametrize("name", ["python+python", "python+" * 3000 + "python"])
+def test_an_emitter_is_no_fallback_of_its_own(name: str) -> None:
+    with pytest.raises(DiagnosticError) as caught:
+        PluginManager().emitter(name)
+    (found,) = caught.value.diagnostics
+    assert found.code is Code.UNKNOWN_EMITTER
+    assert found.message.endswith("names 'python' twice")

@@ -183,10 +183,16 @@ class PluginManager:
         ``opencl+python`` is ``opencl``, with ``python`` for what that one lacks.
 
         Raises:
-            DiagnosticError: no distribution, or more than one, provides it.
+            DiagnosticError: no distribution, or more than one, provides it; or it has one
+                name twice.
         """
         self._load()
         first, plus, rest = name.partition("+")
+        if plus and first in rest.split("+"):
+            raise Code.UNKNOWN_EMITTER.error(
+                f"{name[:80]!a} names {first[:80]!a} twice",
+                hint="what an emitter lacks falls back to another",
+            )
         if plus:
             from wrapperir.emit.partition import PartitioningEmitter
 
