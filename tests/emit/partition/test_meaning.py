@@ -11,16 +11,19 @@ from hypothesis import strategies as st
 
 from tests.draws import draws
 from tests.emit.partition.cutting import cut
-from tests.emit.partition.partial_emitter import PartialEmitter
+from tests.emit.partition.partial_emitter import HOSTED, HostedEmitter, PartialEmitter
 from wrapperir.emit import Value, check_support
 from wrapperir.emit.partition import Partition, PartitioningEmitter, partition_program
+from wrapperir.emit.partition.cut import Side
 from wrapperir.emit.support import fit_program
 from wrapperir.interp import interpret
-from wrapperir.ir import LINES, ExternKernelLine, Line, Program
+from wrapperir.ir import LINES, ExternKernelLine, FreeLine, Line, Program
 from wrapperir.ir.blocks import walk_places
+from wrapperir.ir.renaming import replace_cpu
 from wrapperir.passes import memory_passes
 from wrapperir.testing.inputs import difference, example_constants, example_inputs
 from wrapperir.testing.programs import programs
+from wrapperir.text import parse_program
 from wrapperir.verify import verify
 from wrapperir_python.emitter import PythonEmitter
 
@@ -102,6 +105,63 @@ def test_emitted_parts_are_within_support(
         return emitter.load(artifact, constants)(inputs)
 
     assert_same(run, program)
+
+
+@settings(max_examples=draws(20, fuzz=200), suppress_health_check=LAX)
+@given(PROGRAMS, partial_emitters())
+def test_parts_of_a_device_with_memory_of_its_own(
+    program: Program, partial: PartialEmitter
+) -> None:
+    """What a part writes is seen by later parts, on the device and on the host."""
+    assert_same_on_device(program, partial)
+
+
+def assert_same_on_device(program: Program, partial: PartialEmitter) -> Partition:
+    """Run a program on a device that has what an emitter has; return its partition."""
+    devices = frozenset({HOSTED})
+    support = evolve(partial.support, hosted=devices, streams=devices | {"cpu"})
+    chosen = HostedEmitter(support=support, refused=partial.refused)
+    emitter = PartitioningEmitter(chosen, PythonEmitter())
+    artifact = emitter.emit(replace_cpu(program, HOSTED))
+
+    def run(inputs: list[Value], constants: Mapping[str, torch.Tensor]) -> Any:
+        return emitter.load(artifact, constants)(inputs)
+
+    assert_same(run, program)
+    return emitter.partition(replace_cpu(program, HOSTED))
+
+
+def test_what_may_share_memory_with_an_argument_is_made_on_the_host() -> None:
+    """Its copy would not have what is written to the argument later."""
+    program = parse_program("""\
+wrapperir 1
+
+program @main(%x: mutated f32[2, 3], %y: f32[2, 3]) {
+  %t = extern_kernel aten.t.default(%x) aliases(%x) : f32[3, 2; stride 1, 3]
+  extern_kernel aten.relu.out(%y, out = %x) writes(%x)
+  return %t, %y, %x
+}
+""")
+    operators = frozenset({"aten.t.default"})
+    lacking = evolve(PythonEmitter.support, operators=operators)
+    found = assert_same_on_device(program, PartialEmitter(support=lacking))
+    assert "may share memory with %x" in found.report.fell_back[0].message
+
+
+def test_a_refused_part_that_launches_nothing_falls_back() -> None:
+    program = parse_program("""\
+wrapperir 1
+
+program @main(%x: donated f32[2, 3]) {
+  %t = reinterpret %x as f32[; offset 5]
+  free %x
+  return %t
+}
+""")
+    lines = frozenset(LINES) - {FreeLine}
+    lacking = PartialEmitter(support=evolve(PythonEmitter.support, lines=lines))
+    found = assert_same_on_device(program, lacking)
+    assert [part.side for part in found.report.parts] == [Side.FALLBACK]
 
 
 def operators_of(program: Program) -> set[str]:

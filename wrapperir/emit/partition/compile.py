@@ -134,10 +134,10 @@ class _Partitioner:
         """Cut until the chosen emitter takes its parts; then emit those of the fallback."""
         obstacles = Obstacles(self.values)
         obstacles.add_declared(self.chosen)
-        rounds = 0
+        rounds, alone = 0, Side.CHOSEN
         while True:
             order = order_lines(self.values, frozenset(obstacles.apart))
-            cut = cut_lines(self.values, order, obstacles.lines.keys())
+            cut = cut_lines(self.values, order, obstacles.lines.keys(), alone)
             parts = build_parts(self.values, cut, checks_inputs=checks_inputs)
             refused = [
                 (part, error)
@@ -147,11 +147,16 @@ class _Partitioner:
             if not refused:
                 return self._finish(cut.sides, parts, obstacles, order)
             rounds += 1
+            known = len(obstacles.lines), len(obstacles.apart)
             for part, error in refused:
                 if rounds < _ROUNDS:
                     obstacles.add_refused(part, error)
                 else:
                     obstacles.add_part(part, error)
+            if known == (len(obstacles.lines), len(obstacles.apart)):
+                if alone is Side.FALLBACK:
+                    raise refused[0][1]
+                alone = Side.FALLBACK  # a part that launches nothing has no line to blame
 
     def _refusal(self, part: ProgramPart) -> DiagnosticError | None:
         """Emit a part by the chosen emitter; return why it refuses it."""

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Set
 from enum import StrEnum
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from wrapperir.emit.partition.dependencies import LineOrder
 from wrapperir.emit.partition.values import Described
@@ -28,7 +28,9 @@ class Cut:
     parts: Mapping[int, int]
 
 
-def cut_lines(values: Described, order: LineOrder, lacking: Set[int]) -> Cut:
+def cut_lines(
+    values: Described, order: LineOrder, lacking: Set[int], alone: Side = Side.CHOSEN
+) -> Cut:
     """Return the fewest parts that keep the order; ``lacking`` lines are the fallback's.
 
     A part is a level: of two lines in order, the second is in the same part as the first
@@ -38,13 +40,15 @@ def cut_lines(values: Described, order: LineOrder, lacking: Set[int]) -> Cut:
     in order changes its emitter at each border.  Lines that need no other line are in the
     last part before their results are used, which keeps those for a shorter time.
 
-    Linear in the order's pairs.
+    Linear in the order's pairs.  A program that launches nothing is one part, of the
+    emitter ``alone``.
     """
     lacking = frozenset(order.anchors[line] for line in lacking)
-    return min(
+    found = min(
         (_cut(values, order, lacking, first) for first in Side),
         key=lambda cut: len(cut.sides),
     )
+    return found if found.sides else evolve(found, sides=(alone,))
 
 
 def _cut(values: Described, order: LineOrder, lacking: Set[int], first: Side) -> Cut:
@@ -110,4 +114,4 @@ def _parts(order: LineOrder, levels: dict[int, int], odd: Mapping[Side, int]) ->
             sides.append(side)
         parts.update(dict.fromkeys(lines[level], len(sides) - 1))
     parts.update(dict.fromkeys(early, 0))
-    return Cut(tuple(sides or [Side.CHOSEN]), parts)
+    return Cut(tuple(sides), parts)

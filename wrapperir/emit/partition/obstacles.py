@@ -95,6 +95,8 @@ class Obstacles:
                         self._add(found, [index])
                 case _:
                     self._add(found, self._blamed(values.program, found))
+        if emitter.support.hosted:
+            self._add_aliases()
         if wir.FreeLine not in lines:
             self._add_kind(emitter, wir.FreeLine, range(len(values.effects)))
         elif wir.ReinterpretLine not in lines:
@@ -104,6 +106,23 @@ class Obstacles:
                 if any(values.bases[name] != name for name in uses)
             ]
             self._add_kind(emitter, wir.ReinterpretLine, views)
+
+    def _add_aliases(self) -> None:
+        """Add operators whose results may be memory of arguments.
+
+        After copies from a device to the host they are not, and a later write is not seen.
+        """
+        for index, line in enumerate(self.values.program.lines):
+            for inner in walk_lines([line]):
+                if isinstance(inner, wir.ExternKernelLine) and inner.aliases:
+                    found = Diagnostic(
+                        Code.UNSUPPORTED_FEATURE,
+                        f"the result of {inner.operator} may share memory with"
+                        f" %{inner.aliases[0]}, and copies of them do not",
+                        path=("lines", index),
+                        subject=inner.operator,
+                    )
+                    self._add(found, [index])
 
     def _is_made_anew(self, index: int) -> bool:
         """Say whether parts have other lines in place of a line: views, frees, remarks."""
