@@ -2,6 +2,7 @@
 
 import functools
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import metadata
@@ -75,6 +76,8 @@ class PluginManager:
         self._entry_points = entry_points
         self._pluggy = pluggy.PluginManager(hookspecs.PROJECT)
         self._pluggy.add_hookspecs(hookspecs)
+        self._lock = threading.RLock()
+        """Held while plugins are imported and asked; these may ask the manager again."""
         self._loaded = False
         self._plugins: dict[str, Plugin] = {}
         """The plugins that did not fail, by their names for pluggy."""
@@ -85,7 +88,8 @@ class PluginManager:
 
     def register(self, plugin: ModuleType | object, name: str) -> None:
         """Add a plugin that is not installed, such as one made by a test."""
-        self._add(plugin, name, distribution=name, version="")
+        with self._lock:
+            self._add(plugin, name, distribution=name, version="")
 
     @property
     def plugins(self) -> tuple[Plugin, ...]:
@@ -115,7 +119,7 @@ class PluginManager:
         self._ask("wrapperir_renderers")
         return tuple(
             renderer
-            for plugin in self._plugins.values()
+            for plugin in tuple(self._plugins.values())
             for renderer in plugin.renderers
             if device_kind in renderer.device_kinds
         )
@@ -159,7 +163,7 @@ class PluginManager:
 
         self._ask("wrapperir_passes")
         claims: dict[str, list[Installed]] = {}
-        for plugin in self._plugins.values():
+        for plugin in tuple(self._plugins.values()):
             for each in plugin.passes:
                 claims.setdefault(each.name, []).append(each)
         for name in claims.keys() & BUILT_IN_PASSES.keys():
@@ -214,14 +218,15 @@ class PluginManager:
         )
 
     def _load(self) -> None:
-        if self._loaded:
-            return
-        self._loaded = True
-        found = self._entry_points
-        if found is None:
-            found = metadata.entry_points(group=hookspecs.PROJECT)
-        for entry_point in sorted(found, key=lambda e: (_distribution(e), e.name)):
-            self._load_entry_point(entry_point)
+        with self._lock:
+            if self._loaded:
+                return
+            self._loaded = True
+            found = self._entry_points
+            if found is None:
+                found = metadata.entry_points(group=hookspecs.PROJECT)
+            for entry_point in sorted(found, key=lambda e: (_distribution(e), e.name)):
+                self._load_entry_point(entry_point)
 
     def _load_entry_point(self, entry_point: metadata.EntryPoint) -> None:
         distribution = _distribution(entry_point)
@@ -258,16 +263,17 @@ class PluginManager:
     def _ask(self, hook: str) -> None:
         """Ask each plugin for what it provides through a hook, once."""
         self._load()
-        waiting, self._waiting[hook] = self._waiting[hook], []
-        for unique in waiting:
-            plugin = self._plugins.get(unique)
-            if plugin is None:  # another hook failed
-                continue
-            try:
-                self._plugins[unique] = _LATE_HOOKS[hook](plugin, self._pluggy, unique)
-            except (Exception, SystemExit):
-                del self._plugins[unique]
-                self._report(plugin.name, plugin.distribution)
+        with self._lock:
+            waiting, self._waiting[hook] = self._waiting[hook], []
+            for unique in waiting:
+                plugin = self._plugins.get(unique)
+                if plugin is None:  # another hook failed
+                    continue
+                try:
+                    self._plugins[unique] = _LATE_HOOKS[hook](plugin, self._pluggy, unique)
+                except (Exception, SystemExit):
+                    del self._plugins[unique]
+                    self._report(plugin.name, plugin.distribution)
 
     def _report(self, name: str, distribution: str) -> None:
         self._broken.append(BrokenPlugin(name, distribution, traceback.format_exc()))
