@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 
 SHORT = "wrapperir"
-"""The package of short names, most of which are those of others."""
+"""The package that gives names of other packages again, so that they are short."""
 
 MODULES = (
     SHORT,

@@ -41,8 +41,8 @@ The models of the demo and those of [model architectures](models.md), on the CPU
 compiled with `backend="wrapperir", options={{"emitter": "{emitter}", "frontend":
 "lowering"}}`. What the emitter lacks runs with the `python` emitter
 ([how](../guides/emitter-plugin.md#what-an-emitter-lacks)). Calls are launches and
-operator calls of a task's programs, those of a backward included; parts are those of
-all programs. The error is the largest absolute difference from eager over every output
+calls of operators, in forward and backward programs; their parts are counted together.
+The error is the largest absolute difference from eager over every output
 and, in training, every gradient and buffer. A task passes if its error is at most
 {tolerance:g}. Made by `python -m bench.sweep.partitioned {emitter}` with {versions}.
 
