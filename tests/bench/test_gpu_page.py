@@ -52,6 +52,17 @@ def lines_of(page: str, *cells: str) -> list[str]:
     return [line for line in page.splitlines() if all(cell in line for cell in cells)]
 
 
+def run_in(folder: Path) -> speed.Run:
+    """Return a run whose results and caches are in a folder."""
+    return speed.Run(
+        results=ResultFile(folder / "results.jsonl"),
+        folder=folder / "caches",
+        environment=os.environ,
+        rounds=1,
+        jobs=2,
+    )
+
+
 def test_goals_and_contenders_are_known() -> None:
     names = {contender.name for contender in CONTENDERS}
     workloads = {workload.name for workload in WORKLOADS}
@@ -124,14 +135,7 @@ def test_the_reason_is_the_backend_s_own_error() -> None:
 def test_a_contender_that_fails_says_why(tmp_path: Path) -> None:
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
-    results = ResultFile(tmp_path / "results.jsonl")
-    run = speed.Run(
-        results=results,
-        folder=tmp_path / "caches",
-        environment=os.environ,
-        rounds=1,
-        jobs=2,
-    )
+    run = run_in(tmp_path)
     record, words = speed._build(run, "softmaxes", "eager")
     assert record["name"] == "softmaxes/eager/build"
     assert NO_GPU in str(record["skipped"])
@@ -148,10 +152,7 @@ def test_memory_is_the_least_of_both_processes(
         ]
     )
     monkeypatch.setattr(speed, "_first_calls", lambda *_: next(found))
-    results = ResultFile(tmp_path / "results.jsonl")
-    run = speed.Run(
-        results=results, folder=tmp_path, environment=os.environ, rounds=1, jobs=2
-    )
+    run = run_in(tmp_path)
     record, words = speed._build(run, "softmaxes", "python")
     memory = {"allocated": 50.0, "reserved": 70.0}
     seconds = {"cold": 9.0, "warm": 3.0}
@@ -166,12 +167,9 @@ def test_builds_that_have_figures_are_not_made_again(tmp_path: Path) -> None:
         if contender.captures is None
     ]
     done = Figures(records_of(*built))
-    results = ResultFile(tmp_path / "results.jsonl")
-    run = speed.Run(
-        results=results, folder=tmp_path, environment=os.environ, rounds=1, jobs=2
-    )
+    run = run_in(tmp_path)
     speed.measure_builds(run, WORKLOADS[:1], done)
-    assert not results.read()
+    assert not run.results.read()
 
 
 def test_a_workload_is_timed_when_each_contender_has_every_figure_or_a_reason() -> None:
@@ -250,10 +248,7 @@ def test_each_record_is_kept_and_the_page_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(speed, "PAGE", tmp_path / "page.md")
-    results = ResultFile(tmp_path / "results.jsonl")
-    run = speed.Run(
-        results=results, folder=tmp_path, environment=os.environ, rounds=1, jobs=2
-    )
+    run = run_in(tmp_path)
     run.add({"name": "machine", "text": "here"}, "began")
     assert "here" in (tmp_path / "page.md").read_text()
     line = {
@@ -264,7 +259,7 @@ def test_each_record_is_kept_and_the_page_written(
         "error": 0.0,
     }
     run.add(*speed._calls_record("softmaxes", line))
-    figures = Figures(results.read())
+    figures = Figures(run.results.read())
     assert figures.measured("softmaxes")
     assert not figures.measured("products")
     page = (tmp_path / "page.md").read_text()
@@ -279,14 +274,7 @@ def test_a_workload_that_fails_says_why_and_nothing_is_lost(
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
     monkeypatch.setattr(speed, "PAGE", tmp_path / "page.md")
-    results = ResultFile(tmp_path / "results.jsonl")
-    run = speed.Run(
-        results=results,
-        folder=tmp_path / "caches",
-        environment=os.environ,
-        rounds=1,
-        jobs=2,
-    )
+    run = run_in(tmp_path)
     run.add({"name": "machine", "text": "here"}, "began")
     speed.measure_calls(run, [WORKLOADS[-1]])
     page = (tmp_path / "page.md").read_text()
@@ -307,18 +295,11 @@ def test_the_output_of_a_section_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(speed, "PAGE", tmp_path / "page.md")
-    results = ResultFile(tmp_path / "results.jsonl")
-    run = speed.Run(
-        results=results,
-        folder=tmp_path / "caches",
-        environment=os.environ,
-        rounds=1,
-        jobs=2,
-    )
+    run = run_in(tmp_path)
     speed.measure_sections(run, ["host.gpu_launch"])
-    text = Figures(results.read()).text("host.gpu_launch")
+    text = Figures(run.results.read()).text("host.gpu_launch")
     assert text.startswith("wrapperir-")
-    assert Figures(results.read()).complete("host.gpu_launch")
+    assert Figures(run.results.read()).complete("host.gpu_launch")
     assert text in (tmp_path / "page.md").read_text()
 
 

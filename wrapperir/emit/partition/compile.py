@@ -127,7 +127,7 @@ class _Partitioner:
         self.chosen, self.fallback, self.passes = chosen, fallback, passes
         self.program = open_pools(fit_program(program, chosen.support))
         self.values = describe(self.program)
-        self.emitted: list[tuple[wir.Program, EmittedPart]] = []
+        self.emitted: dict[wir.Program, EmittedPart] = {}
         """Parts that the chosen emitter has taken, by their programs before passes."""
 
     def run(self, *, checks_inputs: bool) -> Partition:
@@ -160,7 +160,7 @@ class _Partitioner:
 
     def _refusal(self, part: ProgramPart) -> DiagnosticError | None:
         """Emit a part by the chosen emitter; return why it refuses it."""
-        if self._taken(part) is not None:
+        if part.program in self.emitted:
             return None
         if self.chosen.support.hosted:
             shared = shared_write(self.values, part)
@@ -172,13 +172,8 @@ class _Partitioner:
             if not is_refusal(error):
                 raise
             return error
-        self.emitted.append((part.program, made))
+        self.emitted[part.program] = made
         return None
-
-    def _taken(self, part: ProgramPart) -> EmittedPart | None:
-        return next(
-            (made for program, made in self.emitted if program == part.program), None
-        )
 
     def _finish(
         self, sides: Sequence[Side], parts: Parts, obstacles: Obstacles, order: LineOrder
@@ -188,7 +183,7 @@ class _Partitioner:
             made.append(self._fall_back(parts.entry, obstacles))
         summaries: list[PartSummary] = []
         for side, part in zip(sides, parts.parts, strict=True):
-            taken = self._taken(part) if side is Side.CHOSEN else None
+            taken = self.emitted.get(part.program) if side is Side.CHOSEN else None
             emitted = self._fall_back(part, obstacles) if taken is None else taken
             made.append(emitted)
             summaries.append(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from wrapperir.ir import DType
 from wrapperir.lowering.dtypes import HALVES
+from wrapperir.lowering.half_operators import format_in_f32
 from wrapperir.lowering.scalar_op import COMPARISONS, INFIX, ON_BOOLS, ScalarOp
 
 STORED: Mapping[DType, str] = {
@@ -120,12 +121,7 @@ def format_apply(
     if op is ScalarOp.WHERE:
         return f"{operands[0]} ? {operands[1]} : {operands[2]}"
     if first in HALVES:
-        if op is ScalarOp.TRUNCDIV:  # eager rounds the quotient before it truncates
-            quotient = format_apply(ScalarOp.DIV, first, dtypes, operands)
-            return format_apply(ScalarOp.TRUNC, first, dtypes[:1], [quotient])
-        wide = [format_cast(operand, first, DType.F32) for operand in operands]
-        inner = format_apply(op, DType.F32, [DType.F32] * len(wide), wide)
-        return inner if result is DType.BOOL else format_cast(inner, DType.F32, result)
+        return format_in_f32(op, result, dtypes, operands, format_apply, format_cast)
     tables = [_ON_REALS if first.is_float else _ON_WHOLE, _ON_ANY]
     if first is DType.BOOL:
         op, tables = ON_BOOLS.get(op, op), [_ON_ONE_BIT, _ON_ANY]
