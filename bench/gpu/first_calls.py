@@ -3,8 +3,9 @@
 ``seconds`` are from ``torch.compile``, which imports the backend, to the end of the third
 call with each input of the workload, because recording takes two.  ``allocated`` and
 ``reserved`` are the peaks of later calls in MB (10⁶ bytes) above what weights and inputs
-take: of tensors, and of what the allocator holds, recordings included.  Free memory is
-given back before these calls.
+take: of tensors, and of what the allocator holds, recordings included.  Before these calls,
+gradients are dropped and free memory is given back, so that what compilation left does not
+count.
 
     python -m bench.gpu.first_calls WORKLOAD CONTENDER
 """
@@ -37,6 +38,8 @@ def measured(workload: Workload, contender: str) -> dict[str, float]:
             step(each)
     torch.cuda.synchronize()
     seconds = time.perf_counter() - begun
+    for parameter in prepared.parameters:
+        parameter.grad = None
     gc.collect()
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()

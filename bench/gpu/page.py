@@ -57,8 +57,9 @@ DETAILS = """
   includes what is built once a machine, but for the bytecode of Python modules, which pip
   compiles. {jobs} processes ran at once, so these seconds compare contenders, no more.
 - *allocated* and *reserved*: the peak of a later call in MB (10⁶ bytes) above weights and
-  inputs, the least of these two processes: tensors, and what PyTorch's allocator holds. A
-  replay's temporaries are in a pool that counts as reserved only.
+  inputs, the least of both processes: tensors, and what PyTorch's allocator holds. What
+  compilation left is given back before. A replay's temporaries are in a pool that counts as
+  reserved only.
 """
 
 

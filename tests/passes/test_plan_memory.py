@@ -25,7 +25,7 @@ from wrapperir.ir import (
     tensor,
 )
 from wrapperir.ir.builder import BlockBuilder, NamedValue, ProgramBuilder
-from wrapperir.passes.plan_memory import Planned, plan_memory, plan_pools
+from wrapperir.passes.plan_memory import OWN_BYTES, Planned, plan_memory, plan_pools
 from wrapperir.text import parse_program
 from wrapperir.verify import verify
 
@@ -40,11 +40,12 @@ def pools(lines: tuple[BodyLine, ...]) -> list[PoolType]:
     return [line.type for line in lines if isinstance(line, AllocatePoolLine)]
 
 
-def with_headroom(b: ProgramBuilder, device: Device = CPU) -> NamedValue:
+def with_headroom(
+    b: ProgramBuilder, device: Device = CPU, elements: int = 999
+) -> NamedValue:
     """Take more memory for a while than what comes after it."""
-    return b.extern(
-        "aten.ones.default", [999], type=tensor("f32", (999,), device=device), device=device
-    )
+    type = tensor("f32", (elements,), device=device)
+    return b.extern("aten.ones.default", [elements], type=type, device=device)
 
 
 def chain(types: list[TensorType], out: TensorType, *, headroom: bool = True) -> Program:
@@ -182,6 +183,26 @@ def offsets_on_streams(*, ordered: bool) -> list[int]:
 )
 def test_what_stays_allocated(type: TensorType) -> None:
     assert placements(plan_memory(chain([type, type, type], SMALL)).lines) == []
+
+
+@pytest.mark.parametrize(
+    ("device", "size", "is_placed"),
+    [
+        (Device("cuda", 0), OWN_BYTES, False),
+        (Device("cuda", 0), OWN_BYTES - 64, True),
+        (CPU, OWN_BYTES, True),
+    ],
+)
+def test_a_large_buffer_on_a_gpu_has_an_allocation_of_its_own(
+    device: Device, size: int, is_placed: bool
+) -> None:
+    small, large = (tensor("u8", (n,), device=device) for n in (16, size))
+    b = ProgramBuilder()
+    b.free(with_headroom(b, device, size))
+    for type in (small, large, small):
+        b.free(b.allocate(type))
+    placed = [place.type for place in placements(plan_memory(b.build()).lines)]
+    assert placed == [small, large, small] if is_placed else placed == [small, small]
 
 
 def test_classes_have_pools_of_their_own() -> None:

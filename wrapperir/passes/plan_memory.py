@@ -28,6 +28,14 @@ from wrapperir.passes.pool_choice import (
 )
 from wrapperir.passes.pool_filling import fill_pools
 
+OWN_BYTES = 32 << 20
+"""From so many bytes on, a buffer on a GPU has an allocation of its own.
+
+PyTorch's allocator has to find a pool in one piece, so that several large buffers in one
+leave more memory unused than they share.  A kernel that writes so many bytes takes longer
+than the allocation.
+"""
+
 
 class Planned(StrEnum):
     """The buffers that are placed in pools."""
@@ -115,8 +123,9 @@ def plan_memory(
 
     These stay allocated: outputs, buffers with a vendor layout, workspaces of the
     program, what operators and blocks return, what goes to operators that look at a
-    tensor's storage (``aten.as_strided``, ``aten.linalg_qr``), and buffers whose place in
-    a pool would make the block take more than it did at its peak.  ``planned`` may have
+    tensor's storage (``aten.as_strided``, ``aten.linalg_qr``), buffers of 32 MiB or more
+    on a GPU (``OWN_BYTES``), and buffers whose place in a pool would make the block take
+    more than it did at its peak.  ``planned`` may have
     outputs placed too, or alone; an output keeps its whole pool alive.
     """
     plan = plan_pools(program, planned)
@@ -194,7 +203,8 @@ class _Planner:
             return False
         size = self.footprints.sizes.of(type)
         if size.unit is STATIC:
-            return size.count > 0
+            own = type.device.kind == "cuda" and size.count * UNIT >= OWN_BYTES
+            return size.count > 0 and not own
         return size.exact and (type.alignment or 1) <= UNIT
 
     def _candidate(
