@@ -174,6 +174,7 @@ std::map<Graph*, std::set<void*>> forked;  // streams that work on for which no 
 std::map<std::string, std::pair<int, int>> failures;  // the calls before, and the error
 int made_execs = 0;
 std::string replayed;
+std::string instantiated;
 
 int failing(const char* name) {
   auto found = failures.find(name);
@@ -308,6 +309,13 @@ EXPORT void fake_fail_graphs(const char* name, int after, int error) {
   failures[name] = {after, error};
 }
 EXPORT const char* fake_replayed() { return replayed.c_str(); }
+// The nodes of the instance that was made since the last call of this; empty if there is none.
+EXPORT const char* fake_instantiated() {
+  static std::string shown;
+  shown.clear();
+  shown.swap(instantiated);
+  return shown.c_str();
+}
 EXPORT void* fake_function(const char* name, int count, const size_t* sizes, bool is_kernel) {
   std::lock_guard<std::recursive_mutex> held(lock);
   void* made = malloc(1);
@@ -423,6 +431,16 @@ EXPORT int cuGraphMemsetNodeGetParams(void* handle, FillNode* filled) {
   *filled = node_of(handle)->filled;
   return 0;
 }
+EXPORT int cuGraphMemcpyNodeSetParams(void* handle, const CopyNode* copied) {
+  BEGIN if (!node_of(handle)) return invalid_handle;
+  node_of(handle)->copied = *copied;
+  return 0;
+}
+EXPORT int cuGraphMemsetNodeSetParams(void* handle, const FillNode* filled) {
+  BEGIN if (!node_of(handle)) return invalid_handle;
+  node_of(handle)->filled = *filled;
+  return 0;
+}
 static int parameter_of(const Function* function, size_t index, size_t* offset, size_t* bytes) {
   if (!function || index >= function->sizes.size()) return invalid_value;
   *offset = function->offsets()[index];
@@ -468,7 +486,9 @@ EXPORT int cuGraphRemoveDependencies(
 EXPORT int cuGraphInstantiateWithFlags(void** exec, void* graph, unsigned long long) {
   BEGIN if (!graphs.count(static_cast<Graph*>(graph))) return invalid_handle;
   auto* made = new Exec{made_execs++, {}, {}};
+  instantiated.clear();
   for (Node* node : ordered(*static_cast<Graph*>(graph))) {
+    instantiated += node->text();
     made->nodes.emplace(node, *node);
     made->order.push_back(node);
   }

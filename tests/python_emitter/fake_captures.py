@@ -52,6 +52,7 @@ def gpu() -> Gpu:
         ),
         ("fake_fill", ctypes.c_int, [ctypes.c_uint64, ctypes.c_uint, size, size, void]),
         ("fake_replayed", ctypes.c_char_p, []),
+        ("fake_instantiated", ctypes.c_char_p, []),
         ("fake_graph_text", ctypes.c_char_p, [void]),
         ("fake_set_stream", None, [ctypes.c_uint64]),
         (

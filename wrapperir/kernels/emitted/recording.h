@@ -122,9 +122,7 @@ class Recording {
     size_t chosen = 0;
     while (chosen < instances_.size() && !has_operands(instances_[chosen])) ++chosen;
     if (chosen == instances_.size()) {
-      void* made = nullptr;  // without memory for another one, the oldest is changed
-      if (chosen < most_instances && !driver_.cuGraphInstantiateWithFlags(&made, graph_, 0))
-        instances_.push_back({made, recorded_});
+      if (chosen < most_instances) add_instance();
       chosen = instances_.size() - 1;
       set_operands(instances_[chosen]);
     }
@@ -175,6 +173,27 @@ class Recording {
       if (earlier && driver_.cuGraphAddDependencies(graph_, &earlier, &handle, 1)) return;
       if (driver_.cuGraphRemoveDependencies(graph_, needed, &handle, 1)) return;
     }
+  }
+
+  // Make another instance.  Without memory for it, the oldest one is changed instead.
+  void add_instance() {
+    // The driver looks up the memory of copies and fills, and what was recorded may be gone.
+    for (const GraphNode& node : nodes_) {
+      if (node.type == GraphNode::copy) {
+        CopyNode copied = node.copied;
+        copied.source.device = node.words[0];
+        copied.target.device = node.words[1];
+        if (driver_.cuGraphMemcpyNodeSetParams(node.handle, &copied)) return;
+      } else if (node.type == GraphNode::fill) {
+        FillNode filled = node.filled;
+        filled.target = node.words[0];
+        if (driver_.cuGraphMemsetNodeSetParams(node.handle, &filled)) return;
+      }
+    }
+    void* made = nullptr;
+    if (driver_.cuGraphInstantiateWithFlags(&made, graph_, 0)) return;
+    // Launches have the recorded addresses, copies and fills those of now: all are set.
+    instances_.push_back({made, recorded_, false});
   }
 
   void* instantiate() const {
