@@ -39,8 +39,8 @@ from bench.machine import describe_gpu_machine, measured_commit
 from bench.results import ROOT, Record, ResultFile
 
 PAGE = ROOT / "docs" / "results" / "gpu-speed.md"
-LIMIT = 240
-"""Seconds that a process may take for one contender."""
+LIMIT = 120
+"""Seconds that a process may take for one contender, about three times the slowest seen."""
 GROUP = 4
 """Workloads that are built before they are timed, one after the other."""
 MEMORY_OF_A_PROCESS = 10 * 2**30
@@ -268,7 +268,7 @@ def _let_go(run: Run, turns: Turns) -> None:
 
 def _is_cut_short(run: Run, turns: Turns) -> bool:
     """Record what a process has found when it ends; return whether a contender ended it."""
-    timer = _killed_late(turns.process, LIMIT / 10)
+    timer = _killed_late(turns.process, LIMIT / 5)
     ended = _ended(turns.process)
     timer.cancel()
     failed, reason = not turns.is_done, turns.reason or ended
@@ -334,7 +334,7 @@ def measure_sections(run: Run, modules: Sequence[str]) -> None:
         # A file: child processes that live on would keep a pipe open.
         with printed.open("w") as file:
             process = run.start(f"bench.{module}", caches="sections", output=file.fileno())
-            timer = _killed_late(process, LIMIT / 2)
+            timer = _killed_late(process)
             process.wait()
             timer.cancel()
         text = printed.read_text().strip()
