@@ -18,6 +18,7 @@ from wrapperir.emit.partition.driver import PartitionedProgram
 from wrapperir.emit.partition.plan import make_plan, parse_plan
 from wrapperir.emit.pipeline import emit_program, find_emitter, output_code
 from wrapperir.ir import LINES, FreeLine, Language, Program, ReinterpretLine
+from wrapperir.text import format_program
 from wrapperir_python.emitter import PythonEmitter
 
 ALL = PythonEmitter.support
@@ -94,6 +95,26 @@ def test_a_refusal_that_names_no_line_makes_the_part_fall_back() -> None:
     found = emitter.partition(read(CHAIN))
     assert found.report.chosen_calls == 0
     assert "feature: not today" in format_partition(found.report)
+
+
+@pytest.mark.parametrize("lacking", [{"exp"}, {"relu", "exp", "add"}, set[str]()])
+@pytest.mark.parametrize("passes", [(), ("memory",)])
+def test_no_program_is_emitted_twice(lacking: set[str], passes: tuple[str, ...]) -> None:
+    emitted: list[str] = []
+
+    class Counting(PartialEmitter):
+        def emit(self, program: Program) -> Any:
+            emitted.append(format_program(program))
+            return super().emit(program)
+
+    refused = {f"aten.{name}.{kind}" for name in lacking for kind in ("default", "out")}
+    if "add" in lacking:
+        refused.add("aten.add.Tensor")
+    chosen = Counting(support=ALL, refused=frozenset(refused))
+    found = PartitioningEmitter(chosen, PythonEmitter(), passes=lambda emitter: passes)
+    assert found.partition(read(CHAIN)).report.chosen_calls == 3 - len(lacking)
+    assert emitted
+    assert len(emitted) == len(set(emitted))
 
 
 def test_a_line_that_neither_emitter_has_names_both() -> None:

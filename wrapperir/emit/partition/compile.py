@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from attrs import evolve, frozen
+from attrs import define, evolve, field, frozen
 
 from wrapperir import ir as wir
 from wrapperir.diagnostics import DiagnosticError, Note
@@ -78,14 +78,16 @@ def partition_program(
         DiagnosticError: WIR702 to WIR705, both emitters lack something for a line; or an
             emitter fails.
     """
+    tried = _Attempts(chosen, passes(chosen))
     if not lacks_something(program, chosen):
         try:
-            whole = _emit(program, chosen, passes(chosen))
+            whole = tried.emit(program)
             return Partition((whole,), None, _whole_report(program, chosen, fallback))
         except DiagnosticError as error:
             if not is_refusal(error):
                 raise
-    return _Partitioner(program, chosen, fallback, passes).run(checks_inputs=checks_inputs)
+    partitioner = _Partitioner(program, tried, _Attempts(fallback, passes(fallback)))
+    return partitioner.run(checks_inputs=checks_inputs)
 
 
 def _whole_report(
@@ -103,32 +105,62 @@ def _whole_report(
     )
 
 
-def _emit(
-    program: wir.Program, emitter: Emitter, passes: "Sequence[PassLike]"
-) -> EmittedPart:
-    """Emit a program after passes, or without them if these make the emitter refuse it."""
-    if passes:
-        prepared = prepare_program(program, passes)
-        try:
-            return EmittedPart(emitter, prepared, emit_program(prepared, emitter))
-        except DiagnosticError as error:
-            if not is_refusal(error):
-                raise
-    prepared = prepare_program(program, ())
-    return EmittedPart(emitter, prepared, emit_program(prepared, emitter))
+_Made: TypeAlias = EmittedPart | DiagnosticError
+"""An emitted program, or why it is refused."""
+
+
+@define
+class _Attempts:
+    """What one emitter made of programs; each is emitted once, refused ones too."""
+
+    emitter: Emitter
+    passes: "Sequence[PassLike]"
+    _made: dict[wir.Program, _Made] = field(factory=dict[wir.Program, _Made], init=False)
+    """By the programs before the passes."""
+    _emitted: dict[wir.Program, _Made] = field(factory=dict[wir.Program, _Made], init=False)
+    """By the programs after the passes."""
+
+    def emit(self, program: wir.Program) -> EmittedPart:
+        """Emit a program after passes, or without them if these make it refused.
+
+        Raises:
+            DiagnosticError: the emitter refuses it without passes too, or fails.
+        """
+        if program not in self._made:
+            made: _Made | None = None
+            if self.passes:
+                made = self._emit(prepare_program(program, self.passes))
+            if not isinstance(made, EmittedPart):
+                made = self._emit(prepare_program(program, ()))
+            self._made[program] = made
+        made = self._made[program]
+        if isinstance(made, DiagnosticError):
+            raise made
+        return made
+
+    def _emit(self, prepared: wir.Program) -> _Made:
+        """Return the part, or why it is refused."""
+        if prepared not in self._emitted:
+            try:
+                artifact = emit_program(prepared, self.emitter)
+                self._emitted[prepared] = EmittedPart(self.emitter, prepared, artifact)
+            except DiagnosticError as error:
+                if not is_refusal(error):
+                    raise
+                self._emitted[prepared] = error
+        return self._emitted[prepared]
 
 
 class _Partitioner:
     def __init__(
-        self, program: wir.Program, chosen: Emitter, fallback: Emitter, passes: PartPasses
+        self, program: wir.Program, by_chosen: _Attempts, by_fallback: _Attempts
     ) -> None:
         from wrapperir.passes import open_pools  # loaded late: all passes
 
-        self.chosen, self.fallback, self.passes = chosen, fallback, passes
-        self.program = open_pools(fit_program(program, chosen.support))
+        self.by_chosen, self.by_fallback = by_chosen, by_fallback
+        self.chosen, self.fallback = by_chosen.emitter, by_fallback.emitter
+        self.program = open_pools(fit_program(program, self.chosen.support))
         self.values = describe(self.program)
-        self.emitted: dict[wir.Program, EmittedPart] = {}
-        """Parts that the chosen emitter has taken, by their programs before passes."""
 
     def run(self, *, checks_inputs: bool) -> Partition:
         """Cut until the chosen emitter takes its parts; then emit those of the fallback."""
@@ -160,19 +192,16 @@ class _Partitioner:
 
     def _refusal(self, part: ProgramPart) -> DiagnosticError | None:
         """Emit a part by the chosen emitter; return why it refuses it."""
-        if part.program in self.emitted:
-            return None
         if self.chosen.support.hosted:
             shared = shared_write(self.values, part)
             if shared is not None:
                 return DiagnosticError(shared)
         try:
-            made = _emit(part.program, self.chosen, self.passes(self.chosen))
+            self.by_chosen.emit(part.program)
         except DiagnosticError as error:
             if not is_refusal(error):
                 raise
             return error
-        self.emitted[part.program] = made
         return None
 
     def _finish(
@@ -183,8 +212,10 @@ class _Partitioner:
             made.append(self._fall_back(parts.entry, obstacles))
         summaries: list[PartSummary] = []
         for side, part in zip(sides, parts.parts, strict=True):
-            taken = self.emitted.get(part.program) if side is Side.CHOSEN else None
-            emitted = self._fall_back(part, obstacles) if taken is None else taken
+            if side is Side.CHOSEN:
+                emitted = self.by_chosen.emit(part.program)
+            else:
+                emitted = self._fall_back(part, obstacles)
             made.append(emitted)
             summaries.append(
                 PartSummary(
@@ -218,7 +249,7 @@ class _Partitioner:
         hosted = self.chosen.support.hosted - self.fallback.support.hosted
         program = on_host(part.program, hosted)
         try:
-            return _emit(program, self.fallback, self.passes(self.fallback))
+            return self.by_fallback.emit(program)
         except DiagnosticError as error:
             found = [
                 evolve(each, notes=(*each.notes, *self._notes(part, each.path, obstacles)))
