@@ -25,6 +25,7 @@ from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import Value
 from wrapperir.emit.artifact import dump_folder
 from wrapperir.emit.default_passes import passes_to_run
+from wrapperir.emit.partition import PartitioningEmitter
 from wrapperir.emit.pipeline import find_emitter
 from wrapperir.frontend import Lowered
 from wrapperir.ir import GraphRegionLine, Language, Program
@@ -102,6 +103,21 @@ def test_a_value_of_the_wrong_type_is_refused(name: str, value: object) -> None:
         read_options({name: value})
     assert error.value.diagnostics[0].code is Code.INVALID_OPTION
     assert repr(name) in error.value.diagnostics[0].message
+
+
+@pytest.mark.parametrize("fallback", ["cpp", PythonEmitter(), None])
+def test_a_pair_of_emitters_has_no_other_fallback(fallback: object) -> None:
+    pair = PartitioningEmitter(find_emitter("fx"), find_emitter("cpp"))
+    for emitter in ("fx+cpp", pair):
+        assert read_options({"emitter": emitter}).emitter == emitter
+        with pytest.raises(DiagnosticError) as error:
+            read_options({"emitter": emitter, "fallback_emitter": fallback})
+        (found,) = error.value.diagnostics
+        assert found.code is Code.INVALID_OPTION
+        assert found.message == (
+            "option 'fallback_emitter' is given, and the emitter 'fx+cpp' names its own"
+        )
+        assert "'emitter': 'fx' with 'fallback_emitter': 'cpp'" in (found.hint or "")
 
 
 def test_a_user_of_torch_compile_sees_the_options() -> None:

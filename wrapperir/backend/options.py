@@ -66,6 +66,15 @@ def read_options(options: Mapping[str, object]) -> BackendOptions:
     if not isinstance(fallback_emitter, str | Emitter | None):
         wanted = "an emitter, the name of one, or None"
         raise _mistyped("fallback_emitter", wanted, fallback_emitter)
+    name = emitter if isinstance(emitter, str) else emitter.name
+    first, plus, rest = name.partition("+")
+    if plus and "fallback_emitter" in options:
+        raise Code.INVALID_OPTION.error(
+            "option 'fallback_emitter' is given, and the emitter"
+            f" {name[:80]!r} names its own",
+            hint=f"give one of them: 'emitter': {first[:80]!r} with 'fallback_emitter':"
+            f" {rest[:80]!r}, or the emitter {name[:80]!r} alone",
+        )
     passes = options.get("passes")
     given = None if passes is None else _read_passes(passes)
     graphs = options.get("graphs", settings.pop("triton.cudagraphs", False))
