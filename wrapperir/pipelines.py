@@ -219,8 +219,7 @@ def _installed(call: PassCall) -> InstalledPass | InstalledPipeline:
     if found is None:
         known = {**BUILT_IN_PASSES, **manager.passes}
         listed = f"passes are {', '.join(sorted(known))}"
-        failed = ", ".join(f"{b.name} of {b.distribution}" for b in manager.broken)
-        listed += f"; these plugins did not load: {failed}" if failed else ""
+        listed = "; ".join((listed, *manager.problems_of("wrapperir_passes")))
         hint = " ".join(filter(None, (did_you_mean(call.name, known), listed)))
         message = f"there is no pass {call.name[:80]!r}"
         raise Code.UNKNOWN_PASS.error(message, position=call.position, hint=hint)

@@ -3,10 +3,13 @@
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests.cli.files import ADD, broken, invoke
+from wrapperir.plugin import PluginManager, hookimpl
+from wrapperir_python.emitter import PythonEmitter
 
 
 def test_the_list_has_the_built_in_plugins() -> None:
@@ -15,6 +18,30 @@ def test_the_list_has_the_built_in_plugins() -> None:
     assert [line.split()[0] for line in listed.stdout.splitlines()] == [
         *("PLUGIN", "cpp", "fx", "python", "renderers")
     ]
+
+
+def test_a_hook_that_fails_is_listed_beside_what_works(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @hookimpl
+    def wrapperir_emitters() -> object:
+        return [PythonEmitter()]
+
+    @hookimpl
+    def wrapperir_renderers() -> object:
+        raise RuntimeError("no licence")
+
+    hooks = {each.__name__: each for each in (wrapperir_emitters, wrapperir_renderers)}
+    manager = PluginManager([])
+    manager.register(SimpleNamespace(**hooks), "half")
+    monkeypatch.setattr("wrapperir.plugin.plugin_manager", lambda: manager)
+    listed = invoke("plugins")
+    assert listed.exit_code == 1
+    assert listed.stdout.splitlines()[1].split() == [
+        *("half", "half", "python", "failed", "none")
+    ]
+    assert listed.stderr.startswith("\nhalf of half failed in wrapperir_renderers:\n")
+    assert "RuntimeError: no licence" in listed.stderr
 
 
 @pytest.mark.parametrize("target", ["python", "c", "cpp"])

@@ -1,7 +1,8 @@
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import EntryPoint
+from itertools import permutations
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,6 +11,7 @@ import pytest
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import Artifact, Emitter, Loaded, Support
 from wrapperir.ir import Program
+from wrapperir.lowering.cpp import CppRenderer
 from wrapperir.plugin import PluginManager, hookimpl, plugin_manager
 
 
@@ -117,12 +119,63 @@ def test_a_broken_plugin_is_reported_and_others_work(result: object, said: str) 
     found = manager(bad=result, fine=[SomeEmitter("one")])
     assert set(found.emitters) == {"one"}
     (broken,) = found.broken
-    assert broken.name == "bad"
+    assert (broken.name, broken.hook) == ("bad", "wrapperir_emitters")
     assert said in broken.traceback
-    assert [p.name for p in found.plugins] == ["fine"]
+    assert [(p.name, p.emitters) for p in found.plugins] == [
+        ("bad", ()),
+        ("fine", ("one",)),
+    ]
     with pytest.raises(DiagnosticError) as caught:
         found.emitter("good")
-    assert "bad" in (caught.value.diagnostics[0].hint or "")
+    assert caught.value.diagnostics[0].hint == "bad of bad failed in wrapperir_emitters"
+
+
+HOOKS = ("wrapperir_emitters", "wrapperir_renderers", "wrapperir_passes")
+
+
+def unchanged(program: Program) -> Program:
+    return program
+
+
+@pytest.mark.parametrize("order", [*permutations(HOOKS)])
+@pytest.mark.parametrize("failing", [set[str](), *({hook} for hook in HOOKS), set(HOOKS)])
+def test_what_works_of_a_broken_plugin_is_kept(
+    failing: set[str], order: tuple[str, ...]
+) -> None:
+    results: dict[str, object] = {
+        "wrapperir_emitters": [SomeEmitter("one")],
+        "wrapperir_renderers": [CppRenderer()],
+        "wrapperir_passes": {"unchanged": unchanged},
+    }
+
+    def hook_of(name: str) -> object:
+        def hook() -> object:
+            if name in failing:
+                raise RuntimeError(name)
+            return results[name]
+
+        hook.__name__ = name
+        made: object = hookimpl(hook)
+        return made
+
+    found = PluginManager([])
+    found.register(SimpleNamespace(**{name: hook_of(name) for name in HOOKS}), "own")
+    provided: dict[str, Callable[[], set[object]]] = {
+        "wrapperir_emitters": lambda: set(found.emitters),
+        "wrapperir_renderers": lambda: {type(x) for x in found.renderers("cpu")},
+        "wrapperir_passes": lambda: set(found.passes),
+    }
+    wanted = {
+        "wrapperir_emitters": {"one"},
+        "wrapperir_renderers": {CppRenderer},
+        "wrapperir_passes": {"unchanged"},
+    }
+    for hook in order * 2:
+        assert provided[hook]() == (set() if hook in failing else wanted[hook])
+    (plugin,) = found.plugins
+    assert plugin.failed == failing
+    assert {each.hook for each in found.broken} == failing
+    assert len(found.broken) == len(failing)
 
 
 def test_a_hook_of_another_signature_is_reported() -> None:
@@ -133,7 +186,10 @@ def test_a_hook_of_another_signature_is_reported() -> None:
     found = PluginManager([])
     found.register(SimpleNamespace(wrapperir_emitters=wrapperir_emitters), "bad")
     (broken,) = found.broken
+    assert broken.hook is None
+    assert broken.problem == "bad of bad did not load"
     assert "unknown" in broken.traceback
+    assert found.plugins == ()
 
 
 def test_two_emitters_of_one_name_are_an_error_that_names_both(

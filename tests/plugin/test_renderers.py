@@ -58,5 +58,6 @@ def test_a_plugin_that_returns_no_renderers_is_reported(result: object, said: st
     found = PluginManager([])
     found.register(_plugin(result), "bad")
     (broken,) = found.broken
+    assert broken.hook == "wrapperir_renderers"
     assert said in broken.traceback
     assert found.renderers("cpu") == ()

@@ -1,13 +1,17 @@
 """The command ``plugins``: lists the installed plugins, makes new ones and checks them."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from wrapperir.cli import options
 from wrapperir.cli.source import ERRORS, NOWHERE, open_program, reporting, working_on
 from wrapperir.diagnostics import Code
+
+if TYPE_CHECKING:
+    from wrapperir.plugin import Plugin
 
 
 @click.group(
@@ -24,7 +28,8 @@ from wrapperir.diagnostics import Code
 def plugins_command(context: click.Context) -> None:
     """List the installed plugins, their emitters, renderers of kernels and passes.
 
-    Plugins that do not load are listed with their cause; the status is then 1.
+    Plugins that do not load, and hooks that fail, are listed with their cause; the status
+    is then 1.  What the other hooks of a plugin provide is still there.
     """
     if context.invoked_subcommand is None:
         _list_plugins()
@@ -34,28 +39,34 @@ def _list_plugins() -> None:
     from wrapperir.plugin import plugin_manager
 
     manager = plugin_manager()
-    rows = [("PLUGIN", "DISTRIBUTION", "EMITTERS", "RENDERERS", "PASSES")]
-    rows += [
-        (
-            p.name,
-            p.origin,
-            ", ".join(p.emitters) or "none",
-            ", ".join(renderer.language.value for renderer in p.renderers) or "none",
-            ", ".join(each.name for each in p.passes) or "none",
-        )
-        for p in manager.plugins
+    rows: list[tuple[str, ...]] = [
+        ("PLUGIN", "DISTRIBUTION", "EMITTERS", "RENDERERS", "PASSES")
     ]
+    rows += [(p.name, p.origin, *_provided(p)) for p in manager.plugins]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         click.echo("  ".join(cells).rstrip())
     for broken in manager.broken:
-        click.echo(f"\n{broken.name} of {broken.distribution} did not load:", err=True)
+        click.echo(f"\n{broken.problem}:", err=True)
         click.echo(_indented(broken.traceback), err=True, nl=False)
     for conflict in manager.conflicts:
         click.echo(f"\n{conflict.code.value}: {conflict.message}", err=True)
     if manager.broken or manager.conflicts:
         click.get_current_context().exit(ERRORS)
+
+
+def _provided(plugin: "Plugin") -> tuple[str, ...]:
+    """Return a cell for what each hook provides."""
+    names: dict[str, Sequence[str]] = {
+        "wrapperir_emitters": plugin.emitters,
+        "wrapperir_renderers": [each.language.value for each in plugin.renderers],
+        "wrapperir_passes": [each.name for each in plugin.passes],
+    }
+    return tuple(
+        "failed" if hook in plugin.failed else ", ".join(given) or "none"
+        for hook, given in names.items()
+    )
 
 
 def _indented(text: str) -> str:

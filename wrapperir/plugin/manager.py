@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 
 @frozen
 class Plugin:
-    """A plugin that loaded: its entry point's name, distribution and what it provides."""
+    """A plugin that loaded: its entry point's name, distribution and what it provides.
+
+    It provides nothing through a hook that fails; what the others return is kept.
+    """
 
     name: str
     distribution: str
@@ -44,6 +47,8 @@ class Plugin:
     renderers: "tuple[Renderer, ...]" = ()
     passes: "tuple[Installed, ...]" = ()
     """Its passes and pipelines."""
+    failed: frozenset[str] = frozenset()
+    """The names of its hooks that failed."""
 
     @property
     def origin(self) -> str:
@@ -53,22 +58,31 @@ class Plugin:
 
 @frozen
 class BrokenPlugin:
-    """A plugin that did not load or did not return what its hooks ask for.
+    """A plugin that did not load, or a hook that did not return what it is asked for.
 
-    ``traceback`` is that of the error.
+    ``traceback`` is that of the error, and ``hook`` the name of the hook; ``None``: the
+    plugin did not load, and provides nothing.
     """
 
     name: str
     distribution: str
     traceback: str
+    hook: str | None = None
+
+    @property
+    def problem(self) -> str:
+        """What failed, for people to read."""
+        failed = "did not load" if self.hook is None else f"failed in {self.hook}"
+        return f"{self.name} of {self.distribution} {failed}"
 
 
 class PluginManager:
     """The installed plugins and what they provide.
 
     Plugins are imported when something they provide is first needed, and asked for their
-    renderers when one of these is, and for their passes likewise.  A plugin that fails is
-    listed in :attr:`broken`, and the others still work.
+    renderers when one of these is, and for their passes likewise.  A plugin or hook that
+    fails is listed in :attr:`broken`; other plugins, and other hooks of the same one, still
+    work.
     """
 
     def __init__(self, entry_points: Iterable[metadata.EntryPoint] | None = None) -> None:
@@ -80,7 +94,7 @@ class PluginManager:
         """Held while plugins are imported and asked; these may ask the manager again."""
         self._loaded = False
         self._plugins: dict[str, Plugin] = {}
-        """The plugins that did not fail, by their names for pluggy."""
+        """The plugins that loaded, by their names for pluggy."""
         self._waiting: dict[str, list[str]] = {hook: [] for hook in _LATE_HOOKS}
         """The plugins that each hook has not asked."""
         self._broken: list[BrokenPlugin] = []
@@ -99,9 +113,13 @@ class PluginManager:
 
     @property
     def broken(self) -> tuple[BrokenPlugin, ...]:
-        """The plugins that did not load."""
+        """The plugins that did not load, and the hooks of others that failed."""
         self._ask_all()
         return tuple(self._broken)
+
+    def problems_of(self, hook: str) -> tuple[str, ...]:
+        """Return what keeps plugins from providing something through a hook."""
+        return tuple([each.problem for each in self._broken if each.hook in (None, hook)])
 
     @property
     def emitters(self) -> Mapping[str, Emitter]:
@@ -207,11 +225,8 @@ class PluginManager:
         if given:
             raise DiagnosticError(_duplicate(name, given))
         known = sorted(self.emitters)
-        failed = ", ".join(f"{b.name} of {b.distribution}" for b in self._broken)
-        hints = (
-            did_you_mean(name, known),
-            f"these plugins did not load: {failed}" if failed else None,
-        )
+        problems = "; ".join(self.problems_of("wrapperir_emitters"))
+        hints = (did_you_mean(name, known), problems)
         raise Code.UNKNOWN_EMITTER.error(
             f"no emitter is named {name[:80]!a}; there are: {', '.join(known) or 'none'}",
             hint=" ".join(filter(None, hints)) or None,
@@ -243,13 +258,19 @@ class PluginManager:
         unique = f"{distribution}:{name}"
         try:
             self._pluggy.register(plugin, unique)
-            hook = self._pluggy.hook
-            emitters = results_of(unique, hook.wrapperir_emitters, check_emitters)
         except (Exception, SystemExit):
             self._report(name, distribution)
             return
+        emitters: Sequence[Emitter] = ()
+        failed: frozenset[str] = frozenset()
+        hook = self._pluggy.hook.wrapperir_emitters
+        try:
+            emitters = results_of(unique, hook, check_emitters)
+        except (Exception, SystemExit):
+            failed = frozenset({hook.name})
+            self._report(name, distribution, hook.name)
         names = tuple(emitter.name for emitter in emitters)
-        found = Plugin(name, distribution, version, names)
+        found = Plugin(name, distribution, version, names, failed=failed)
         self._plugins[unique] = found
         for waiting in self._waiting.values():
             waiting.append(unique)
@@ -266,17 +287,17 @@ class PluginManager:
         with self._lock:
             waiting, self._waiting[hook] = self._waiting[hook], []
             for unique in waiting:
-                plugin = self._plugins.get(unique)
-                if plugin is None:  # another hook failed
-                    continue
+                plugin = self._plugins[unique]
                 try:
-                    self._plugins[unique] = _LATE_HOOKS[hook](plugin, self._pluggy, unique)
+                    plugin = _LATE_HOOKS[hook](plugin, self._pluggy, unique)
                 except (Exception, SystemExit):
-                    del self._plugins[unique]
-                    self._report(plugin.name, plugin.distribution)
+                    plugin = evolve(plugin, failed=plugin.failed | {hook})
+                    self._report(plugin.name, plugin.distribution, hook)
+                self._plugins[unique] = plugin
 
-    def _report(self, name: str, distribution: str) -> None:
-        self._broken.append(BrokenPlugin(name, distribution, traceback.format_exc()))
+    def _report(self, name: str, distribution: str, hook: str | None = None) -> None:
+        text = traceback.format_exc()
+        self._broken.append(BrokenPlugin(name, distribution, text, hook))
 
 
 @functools.cache
