@@ -29,6 +29,7 @@ class CppEmitter(Emitter):
     support = Support(
         devices=frozenset({"cpu", "cuda"}),
         streams=frozenset({"cpu", "cuda"}),
+        limits=("kernels in triton do not run on cpu", "kernels in cpp do not run on cuda"),
         descriptors=True,
         choosing=True,
         branching=True,

@@ -31,6 +31,7 @@ class FxEmitter(Emitter):
     support = Support(
         languages=frozenset(Language),
         streams=frozenset({"cpu", "cuda"}),
+        limits=("a C++ kernel does not run on cuda",),
         descriptors=True,
         choosing=True,
     )

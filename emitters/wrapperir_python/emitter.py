@@ -34,6 +34,7 @@ class PythonEmitter(Emitter):
     name = "python"
     support = Support(
         streams=frozenset({"cpu", "cuda"}),
+        limits=("a C++ kernel does not run on cuda",),
         descriptors=True,
         choosing=True,
         branching=True,

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, TypeAlias
 from attrs import field, frozen
 
 from wrapperir.diagnostics import Code
-from wrapperir.ir import LINES, Language, Line, Program, ZeroMode
+from wrapperir.ir import (
+    LINES,
+    KernelDefinitionLine,
+    Language,
+    Line,
+    Program,
+    ZeroMode,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,6 +83,9 @@ class Support:
     overloads (``aten.mm.default``); ``None`` is every operator.  ``hosted`` are the device
     kinds whose tensors callers have in memory of the host: a loaded program takes and
     returns CPU tensors for them, and copies at its borders.
+    ``limits`` are parts of the messages with which the emitter refuses programs that the
+    other fields allow; the conformance kit takes any other refusal (WIR702 to WIR705) of
+    such a program for a failure.
     """
 
     lines: frozenset[type[Line]] = field(default=frozenset(LINES))
@@ -90,6 +100,7 @@ class Support:
     branching: bool = False
     operators: frozenset[str] | None = None
     hosted: frozenset[str] = frozenset()
+    limits: tuple[str, ...] = ()
 
 
 @frozen(kw_only=True)
@@ -156,6 +167,15 @@ class Emitter(ABC):
 
         ``None``, the default, says that the emitter does not count them.  The leak probe of
         the conformance kit asks for it, and needs no answer for the CPU and for CUDA.
+        """
+        return None
+
+    def own_kernel(self, kernel: KernelDefinitionLine) -> KernelDefinitionLine | None:
+        """Return a C++ kernel of the conformance kit in a language of the emitter's own.
+
+        ``entry`` of ``kernel`` says what it computes.  The result has its name, and takes
+        the same arguments.  ``None``, the default, leaves the kernel to a renderer of the
+        device's kernels; cases whose kernels nobody writes are skipped.
         """
         return None
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit import Emitter, Loaded, Value, check_support
-from wrapperir.emit.support import fit_program
+from wrapperir.emit.support import fit_program, on_host
 from wrapperir.ir import BufferRef, Program
 from wrapperir.testing.conformance_case import Case
 from wrapperir.testing.conformance_cases import CASES
@@ -50,7 +50,8 @@ def check_case(
     same after the next, which is on other inputs.  A case that faults must raise an error
     in both.  This executes the case's kernels.
 
-    ``place`` returns the program on another device, where the emitter runs it.
+    ``place`` returns the program on another device, or with other kernels, as the emitter
+    runs it.  Inputs and constants on ``hosted`` devices are tensors of the CPU.
 
     Raises:
         ConformanceError: something differs; the message says what.
@@ -62,17 +63,18 @@ def check_case(
     program = fit_program(placed, emitter.support)
     if check_support(program, emitter.name, emitter.support):
         return Outcome.UNSUPPORTED
+    given = on_host(placed, emitter.support.hosted)
     artifact = emitter.emit(program)
     if emitter.emit(program) != artifact:
         raise ConformanceError(f"{case.name}: two emits of the program differ")
     for seed in case.seeds:
-        constants = example_constants(placed, seed)
+        constants = example_constants(given, seed)
         expected_constants = example_constants(case.program, seed)
         loaded = emitter.load(artifact, constants)
         # What a device runs may differ from what the CPU can: the reference is the latter.
         known = fit_program(case.program, emitter.support)
         interpreter = Interpreter(known, expected_constants)
-        both = _Beside(case, placed, known, loaded, interpreter, seed)
+        both = _Beside(case, placed, given, known, loaded, interpreter, seed)
         if case.faults:
             if not both.reference_faults():
                 return Outcome.UNSUPPORTED  # what faults was replaced for the emitter
@@ -96,11 +98,13 @@ _OTHER_SEED = 1000
 class _Beside:
     """A loaded program beside the interpreter, on the inputs of one seed.
 
-    ``placed`` is the program on the emitter's device, and ``reference`` is interpreted.
+    ``placed`` is the program on the emitter's device, ``given`` has the inputs that callers
+    give it, and ``reference`` is interpreted.
     """
 
     case: Case
     placed: Program
+    given: Program
     reference: Program
     loaded: Loaded
     interpreter: "Interpreter"
@@ -134,9 +138,15 @@ class _Beside:
         Those that stayed where they are are drawn for the case: what the placed program
         reads of them may be read of copies, and would be drawn otherwise.
         """
-        types = ([item.type for item in p.inputs] for p in (self.placed, self.case.program))
+        types = ([item.type for item in p.inputs] for p in (self.given, self.case.program))
         stays = next(types) == next(types)
-        return example_inputs(self.case.program if stays else self.placed, seed)
+        return example_inputs(self.case.program if stays else self.given, seed)
+
+    @property
+    def _is_moved(self) -> bool:
+        """Whether the placed program differs in more than its kernels."""
+        kernels = self.case.program.definitions
+        return evolve(self.placed, definitions=kernels) != self.case.program
 
     def check_kept(self) -> None:
         """Compare the outputs of all runs again: a later run must not change them.
@@ -144,7 +154,7 @@ class _Beside:
         Inputs and constants that are outputs are left out on a device: it may have copies.
         """
         changing: set[str] = set()
-        if self.placed is not self.case.program:
+        if self._is_moved:
             changing.update(item.name for item in self.case.program.inputs)
             changing.update(item.name for item in self.case.program.constants)
         kept = [
@@ -181,8 +191,7 @@ class _Beside:
 
     def check_equal(self, where: str, got: Value, wanted: Value) -> None:
         """Compare two values, on any device if the program was placed on another."""
-        is_moved = self.placed is not self.case.program
-        found = difference(got, wanted, any_device=is_moved)
+        found = difference(got, wanted, any_device=self._is_moved)
         if found is not None:
             raise self._error(f"{where} {found}")
 

@@ -9,6 +9,8 @@ from wrapperir.testing.conformance_memory import MEMORY_CASES
 from wrapperir.testing.conformance_selection import selection_cases
 from wrapperir.testing.kernels import BLOCK, KernelKind, descriptor_kernel, library_kernel
 
+_COPY = "aten.copy_.default"
+
 
 def _allocate_and_free(b: ProgramBuilder) -> wir.Program:
     x = b.input(MATRIX)
@@ -56,6 +58,22 @@ def _multiple_outputs(b: ProgramBuilder) -> wir.Program:
     indices = b.multi_output(best, 1, type=index)
     b.free(best)
     return b.build(values, indices, second)
+
+
+def _copies(b: ProgramBuilder) -> wir.Program:
+    """Copy between layouts: in rows, in columns, a part, and what the caller sees."""
+    x, y = b.input(MATRIX), b.input(wir.tensor("f32", (4, 8), (1, 4)), mutated=True)
+    rows, columns = b.allocate(MATRIX), b.allocate(wir.tensor("f32", (4, 8), (1, 4)))
+    part, start = b.allocate(wir.tensor("f32", (4, 3))), b.allocate(wir.tensor("f32", ()))
+    for to, source in ((rows, x), (columns, y), (y, rows)):
+        b.extern_out(_COPY, to, source, writes=(to,))
+    for to, offset in ((part, 5), (start, 9)):
+        assert isinstance(to.type, wir.TensorType)
+        strides = (8, 1)[: len(to.type.size)]
+        view = b.reinterpret(rows, wir.tensor("f32", to.type.size, strides, offset=offset))
+        b.extern_out(_COPY, to, view, writes=(to,)).free(view)
+    b.free(rows)
+    return b.build(columns, part, start, y)
 
 
 def _arguments(b: ProgramBuilder) -> wir.Program:
@@ -303,6 +321,7 @@ CASES: tuple[Case, ...] = (
     built(_view_outlives_its_source),
     built(_reuse),
     built(_multiple_outputs),
+    built(_copies),
     built(_arguments, 0, 1, 2),
     built(_mutation),
     built(_symbols, 0, 1, 2, 3),

@@ -172,12 +172,22 @@ def _asserts(language: wir.Language) -> wir.Program:
     one = b.reinterpret(x, wir.tensor("f32", (1, 32)))
     b.assert_size_stride(x, (4, 8), (8, 1), 'it\'s "x"')
     b.assert_size_stride(one, (1, 32), (99, 1))
-    b.assert_alignment(x, 4, "aligned")
     at_least = wir.compare(wir.ExprOp.GE, wir.Symbol("u0"), 0)
     b.assert_scalar(at_least, "back\\slash {braces} %s")
     b.assert_not_nan(x)
     b.free(one)
     return b.build(kernels.negate(b, x))
+
+
+def _alignment(language: wir.Language, nbytes: int) -> wir.Program:
+    """An address is a multiple of 4, and 4 bytes after it is not one of 64."""
+    b = ProgramBuilder()
+    kernels = _SmallKernels(b, language)
+    x = b.input(MATRIX)
+    made = kernels.negate(b, x)
+    part = b.reinterpret(made, wir.tensor("f32", (8,), offset=1))
+    b.assert_alignment(part, nbytes, "aligned")
+    return b.build(made, part)
 
 
 def _late_fault(language: wir.Language, kind: str) -> wir.Program:
@@ -360,6 +370,8 @@ def kernel_cases(language: wir.Language) -> tuple[Case, ...]:
         Case(f"kernel_symbols_{of}", _symbols(language), seeds=(0, 1, 2, 3)),
         Case(f"kernel_workspaces_{of}", _workspaces(language)),
         Case(f"kernel_asserts_{of}", _asserts(language)),
+        Case(f"kernel_alignment_{of}", _alignment(language, 4)),
+        Case(f"kernel_false_alignment_{of}", _alignment(language, 64), faults=True),
         *(
             Case(f"kernel_false_{kind}_{of}", _late_fault(language, kind), faults=True)
             for kind in ("condition", "range", "layout", "division")

@@ -8,8 +8,6 @@ another subtracts, so that a wrong choice changes a result.  Only the choices of
 
 from collections.abc import Mapping, Sequence
 
-from attrs import evolve
-
 from wrapperir import ir as wir
 from wrapperir.ir.builder import BlockBuilder, NamedValue, ProgramBuilder
 from wrapperir.testing.conformance_case import BOOL, CELL, MATRIX, Case
@@ -23,16 +21,6 @@ _DOUBLE, _ZERO, _TOTAL = 0, 1, 2
 """The choices of :func:`_three_ways`: ``x + x``, ``x - x`` and ``x + y``."""
 
 
-def _subtract(language: wir.Language) -> wir.KernelDefinitionLine:
-    """Return the kernel that adds, changed to subtract."""
-    add = library_kernel(KernelKind.ADD, language)
-    source = add.source.replace("add(", "subtract(")
-    for sum in ("left + right", "in_ptr0[x] + in_ptr1[x]"):
-        source = source.replace(sum, sum.replace("+", "-"))
-    name = f"{language.value}_subtract"
-    return evolve(add, name=name, entry="subtract", metadata=(), source=source)
-
-
 def _where(condition: wir.Expr, yes: wir.Expr, no: wir.Expr) -> wir.Operation:
     return wir.Operation(wir.ExprOp.WHERE, (condition, yes, no))
 
@@ -43,7 +31,7 @@ class _ChoiceKernels:
     def __init__(self, builder: ProgramBuilder, language: wir.Language) -> None:
         self._builder = builder
         self.add = builder.kernel(library_kernel(KernelKind.ADD, language))
-        self.subtract = builder.kernel(_subtract(language))
+        self.subtract = builder.kernel(library_kernel(KernelKind.SUBTRACT, language))
         self.scratch = builder.kernel(library_kernel(KernelKind.SCRATCH_ADD, language))
 
     def three_ways(self, selection: wir.Selection) -> wir.MultiKernelLine:

@@ -18,7 +18,7 @@ from wrapperir.ir import (
     MultiOutputLine,
     Program,
 )
-from wrapperir_opencl.context import DEVICE
+from wrapperir_opencl.context import ALIGNMENT_LIMIT, DEVICE
 from wrapperir_opencl.expressions import RUNTIME
 from wrapperir_opencl.launches import COPY
 from wrapperir_opencl.load import LIBRARY, SIGNATURE, SOURCE, LoadError, compile_library
@@ -50,6 +50,7 @@ class OpenclEmitter(Emitter):
         streams=frozenset({"cpu", DEVICE}),
         operators=frozenset({COPY}),
         hosted=frozenset({DEVICE}),
+        limits=(ALIGNMENT_LIMIT,),
     )
 
     def emit(self, program: Program) -> Artifact:

@@ -76,6 +76,7 @@ class PartitioningEmitter(Emitter):
             branching=first.branching and second.branching,
             operators=_united(first.operators, second.operators),
             hosted=first.hosted | second.hosted,
+            limits=(*first.limits, *second.limits),
         )
 
     def checking_memory(self) -> Emitter:

@@ -1,4 +1,7 @@
-"""Programs of the CPU on another device: as they are, or with copies at the borders."""
+"""Programs of the CPU on another device: as they are, or with copies at the borders.
+
+Kernels in C++ become those in a language of the emitter's own, where it has any.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -7,9 +10,10 @@ from itertools import chain
 from attrs import evolve, frozen
 
 from wrapperir import ir as wir
-from wrapperir.emit import Support
+from wrapperir.emit import Emitter, Support
 from wrapperir.ir.line_effects import LineEffects, value_names, value_types
 from wrapperir.ir.renaming import rename_values, replace_devices
+from wrapperir.testing.suite.own_kernels import own_kernels
 from wrapperir.testing.suite.processes import CheckEndedError, in_own_process
 from wrapperir.testing.suite.results import CheckResult, Status
 
@@ -22,37 +26,55 @@ _SECONDS = 60
 class Placing:
     """A way to run CPU programs on a device: its name, and the programs' form on it.
 
-    ``place`` of ``None`` leaves them as they are, on the CPU.
+    ``place`` of ``None`` leaves them as they are, on the CPU.  ``is_own`` says that their
+    kernels are in a language of the emitter's own.
     """
 
     device: str
     place: Callable[[wir.Program], wir.Program] | None = None
+    is_own: bool = False
 
 
-def placings(support: Support) -> Mapping[str, Placing | str]:
+def placings(emitter: Emitter) -> Mapping[str, Placing | str]:
     """Return the way to run programs on each declared kind of device, or why there is none.
 
     An emitter that declares every kind is tried on the CPU and on a CUDA device.
     """
-    kinds = ("cpu", "cuda") if support.devices is None else sorted(support.devices)
+    kinds = emitter.support.devices
+    kinds = frozenset({"cpu", "cuda"}) if kinds is None else kinds
     found: dict[str, Placing | str] = {}
-    for kind in sorted(kinds, key=lambda kind: kind != "cpu"):
-        device = wir.Device(kind, 0)
-        absence = None if kind == "cpu" else _absence(kind)
-        if kind == "cpu":
-            found[kind] = Placing(kind)
-        elif absence is None:
-            found[kind] = Placing(kind, partial(moved, device=device))
-        elif kind == "cuda":
-            found[kind] = absence
-        elif wir.ExternKernelLine in support.lines:
-            found[kind] = Placing(kind, partial(moved_with_copies, device=device))
-        else:
-            found[kind] = (
-                f"{absence} for inputs, and without extern_kernel lines"
-                f" {_COPY} cannot copy them"
-            )
+    for kind in sorted(kinds, key=lambda kind: (kind != "cpu", kind)):
+        placing = _placing(kind, emitter.support)
+        own = own_kernels(emitter, kind)
+        if own is not None and isinstance(placing, Placing):
+            move = placing.place
+            write = own.write if move is None else _in_turn(own.write, move)
+            placing = Placing(kind, write, is_own=True)
+        found[kind] = placing
     return found
+
+
+def _placing(kind: str, support: Support) -> Placing | str:
+    """Return the way to run programs on a kind of device, or why there is none."""
+    device = wir.Device(kind, 0)
+    if kind == "cpu":
+        return Placing(kind)
+    if kind in support.hosted:
+        return Placing(kind, partial(moved, device=device))
+    absence = _absence(kind)
+    if absence is None:
+        return Placing(kind, partial(moved, device=device))
+    if kind == "cuda":
+        return absence
+    if wir.ExternKernelLine in support.lines:
+        return Placing(kind, partial(moved_with_copies, device=device))
+    return f"{absence} for inputs, and without extern_kernel lines {_COPY} cannot copy them"
+
+
+def _in_turn(
+    first: Callable[[wir.Program], wir.Program], then: Callable[[wir.Program], wir.Program]
+) -> Callable[[wir.Program], wir.Program]:
+    return lambda program: then(first(program))
 
 
 def _absence(kind: str) -> str | None:

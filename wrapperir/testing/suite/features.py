@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+from attrs import evolve
+
 from wrapperir.ir import Language
 from wrapperir.testing.conformance_case import Case
 from wrapperir.testing.conformance_cases import CASES
@@ -11,7 +13,7 @@ FEATURES: Mapping[str, tuple[str, ...]] = {
     "buffers": ("allocate_and_free", "kernel_buffers", "view_outlives_its_source"),
     "reuse": ("reuse", "kernel_reuse"),
     "kernels": ("kernels", "kernel_numbers"),
-    "operators": ("arguments", "multiple_outputs"),
+    "operators": ("arguments", "copies", "multiple_outputs"),
     "inputs and constants": ("mutation", "kernel_mutation", "donated", "kernel_donated"),
     "outputs": ("outputs", "kernel_outputs"),
     "symbols": (
@@ -21,6 +23,7 @@ FEATURES: Mapping[str, tuple[str, ...]] = {
     "asserts": (
         *("asserts", "kernel_asserts", "false_assert_scalar", "false_assert_size_stride"),
         *("false_assert_not_nan", "false_assert_alignment"),
+        *("kernel_alignment", "kernel_false_alignment"),
         *("kernel_false_condition", "kernel_false_layout"),
     ),
     "comments": ("comments",),
@@ -57,19 +60,38 @@ CALLS_AT_ONCE, DRAWN = "calls at once", "drawn programs"
 PROBES = (LEAKS, WRONG_INPUTS, CALLS_AT_ONCE, DRAWN)
 """Checks that are not of one part of programs."""
 
+_OWN = "own"
+"""Ends the names of cases with kernels in a language of an emitter's own."""
+
 _FEATURE_OF = {case: feature for feature, cases in FEATURES.items() for case in cases}
 
 
 def feature_of(case: Case) -> str:
     """Return the feature that a case of the kit checks."""
+    return _FEATURE_OF[stem(case)]
+
+
+def stem(case: Case) -> str:
+    """Return the name of a case without the language of its kernels."""
     name = case.name
-    for language in Language:
-        name = name.removesuffix(f"_{language.value}")
-    return _FEATURE_OF[name]
+    for language in (*(x.value for x in Language), _OWN):
+        name = name.removesuffix(f"_{language}")
+    return name
 
 
-def suite_cases(twins: Language | None) -> Sequence[Case]:
-    """Return the kit's cases, and those with kernels only in one language, by feature."""
+def suite_cases(twins: Language | None, *, is_own: bool = False) -> Sequence[Case]:
+    """Return the kit's cases, and those with kernels only in one language, by feature.
+
+    With ``is_own``, kernels in C++ are run in a language of the emitter's own, and the
+    names of cases say so.
+    """
     cases = [*CASES, *(() if twins is None else kernel_cases(twins))]
+    if is_own:
+        cases = [evolve(case, name=_own_name(case.name)) for case in cases]
     order = list(FEATURES)
     return sorted(cases, key=lambda case: order.index(feature_of(case)))
+
+
+def _own_name(name: str) -> str:
+    in_cpp = f"_{Language.CPP.value}"
+    return f"{name.removesuffix(in_cpp)}_{_OWN}" if name.endswith(in_cpp) else name

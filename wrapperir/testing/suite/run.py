@@ -14,7 +14,7 @@ from wrapperir.diagnostics import (
     format_cause,
 )
 from wrapperir.emit import Emitter, Loaded, Support, check_support
-from wrapperir.emit.support import fit_program
+from wrapperir.emit.support import fit_program, on_host
 from wrapperir.ir import Language, Program
 from wrapperir.testing.conformance import Outcome, check_case
 from wrapperir.testing.conformance_case import Case
@@ -30,6 +30,7 @@ from wrapperir.testing.suite.features import (
     PROBES,
     WRONG_INPUTS,
     feature_of,
+    stem,
     suite_cases,
 )
 from wrapperir.testing.suite.leaks import leaked_bytes, memory_meter
@@ -108,7 +109,7 @@ def check_program(
 
     It runs on a kind of ``device`` that the emitter declares, moved there as cases are.
     """
-    placing = Placing("cpu") if device == "cpu" else placings(emitter.support)[device]
+    placing = Placing("cpu") if device == "cpu" else placings(emitter)[device]
     if isinstance(placing, str):
         skipped = CheckResult(f"device {device}", "program", Status.SKIPPED, placing)
         return CheckReport([skipped])
@@ -120,13 +121,17 @@ def check_program(
 
 def suite_names(emitter: Emitter) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
     """Return the names of features, cases and devices to check of an emitter."""
-    cases = (case.name for language in _TWINS for case in suite_cases(language))
-    every = dict.fromkeys([*cases, _THREADS, _DRAWN])
-    return (*FEATURES, *PROBES), [*every], [*placings(emitter.support)]
+    ways = placings(emitter)
+    has_own = any(isinstance(way, Placing) and way.is_own for way in ways.values())
+    every = [case.name for language in _TWINS for case in suite_cases(language)]
+    if has_own:
+        every += [case.name for case in suite_cases(Language.CPP, is_own=True)]
+    names = dict.fromkeys([*every, _THREADS, _DRAWN])
+    return (*FEATURES, *PROBES), [*names], [*ways]
 
 
 def _results(emitter: Emitter, selection: CheckSelection) -> Iterator[CheckResult]:
-    for kind, placing in placings(emitter.support).items():
+    for kind, placing in placings(emitter).items():
         if selection.devices is not None and kind not in selection.devices:
             continue
         label = "" if kind == "cpu" else f" on {kind}"
@@ -156,16 +161,15 @@ class _Checker:
 
     def all(self) -> Iterator[CheckResult]:
         """Run all checks, and yield their results."""
-        for case in suite_cases(self._twins()):
+        for case in suite_cases(self._twins(), is_own=self.placing.is_own):
             feature = feature_of(case)
             if self.selection.has(feature, case.name):
                 yield from self.case(feature, case)
             elif self.selection.has(LEAKS, case.name) and self.selection.features:
                 found = self.case(feature, case)
                 yield from (result for result in found if result.feature == LEAKS)
-            probed = case.name.removeprefix("kernel_")
-            probed = probed.removesuffix("_cpp").removesuffix("_triton")
-            if probed in _PROBED and self.selection.has(WRONG_INPUTS, case.name):
+            is_probed = stem(case).removeprefix("kernel_") in _PROBED
+            if is_probed and self.selection.has(WRONG_INPUTS, case.name):
                 yield from self._probe(WRONG_INPUTS, case, self._wrong_inputs)
         if self.selection.has(CALLS_AT_ONCE, _THREADS):
             case = Case(_THREADS, threads_program(self._thread_language()))
@@ -210,7 +214,7 @@ class _Checker:
                 program = self._fitted(case.program)
                 return probe(case, program, self._load(program, case.seeds[0]))
             except DiagnosticError as error:
-                return [_refused(feature, case, error)]
+                return [self._refused(feature, case, error)]
 
         return self._isolated(feature, case, check)
 
@@ -226,7 +230,7 @@ class _Checker:
         try:
             outcome = check_case(self.emitter, case, self.placing.place)
         except DiagnosticError as error:
-            return [_refused(feature, case, error)]
+            return [self._refused(feature, case, error)]
         except AssertionError as error:
             return [CheckResult(feature, case.name, Status.FAILED, str(error))]
         except Exception as error:  # the emitter's code, or the emitter
@@ -239,13 +243,28 @@ class _Checker:
             return [passed]
         return [passed, self._leaks(case)]
 
+    def _refused(self, feature: str, case: Case, error: DiagnosticError) -> CheckResult:
+        """Return the result of a case that the emitter refuses: its limits must say why."""
+        limits = self.emitter.support.limits
+        first = error.diagnostics[0]
+        if all(
+            found.code in _REFUSALS and any(limit in found.message for limit in limits)
+            for found in error.diagnostics
+        ):
+            reason = f"refused with {first.code.value}: {first.message}"
+            return CheckResult(feature, case.name, Status.SKIPPED, reason)
+        if error.__cause__ is not None:
+            return _raised(feature, case, str(error), error.__cause__)
+        return CheckResult(feature, case.name, Status.FAILED, str(error))
+
     def _leaks(self, case: Case) -> CheckResult:
         meter = memory_meter(self.emitter, self.placing.device)
         if meter is None:
             reason = f"Emitter.live_bytes does not count memory on {self.placing.device}"
             return CheckResult(LEAKS, case.name, Status.SKIPPED, reason)
         program = self._fitted(case.program)
-        leaked = leaked_bytes(self._load(program, case.seeds[0]).loaded, program, meter)
+        loaded = self._load(program, case.seeds[0]).loaded
+        leaked = leaked_bytes(loaded, self._given(program), meter)
         if leaked:
             reason = f"each call keeps {leaked} bytes"
             return CheckResult(LEAKS, case.name, Status.FAILED, reason)
@@ -255,7 +274,7 @@ class _Checker:
         self, case: Case, program: Program, given: "_Given"
     ) -> Sequence[CheckResult]:
         results: list[CheckResult] = []
-        for what, inputs in wrong_inputs(program, case.seeds[0]):
+        for what, inputs in wrong_inputs(self._given(program), case.seeds[0]):
             print(f"given {what}")  # a crash shows the last one
             fault = refusal_fault(given.loaded, inputs, [*given.constants.values()])
             status = Status.PASSED if fault is None else Status.FAILED
@@ -266,12 +285,12 @@ class _Checker:
     def _calls_at_once(
         self, case: Case, program: Program, given: "_Given"
     ) -> Sequence[CheckResult]:
-        fault = thread_fault(given.loaded, case.program, program)
+        fault = thread_fault(given.loaded, case.program, self._given(program))
         status = Status.PASSED if fault is None else Status.FAILED
         return [CheckResult(CALLS_AT_ONCE, case.name, status, fault or "")]
 
     def _load(self, program: Program, seed: int) -> "_Given":
-        constants = example_constants(program, seed)
+        constants = example_constants(self._given(program), seed)
         loaded = self.emitter.load(self.emitter.emit(program), constants)
         return _Given(loaded, constants)
 
@@ -279,6 +298,10 @@ class _Checker:
         place = self.placing.place
         placed = program if place is None else place(program)
         return fit_program(placed, self.emitter.support)
+
+    def _given(self, program: Program) -> Program:
+        """Return a program with the inputs and constants that callers have."""
+        return on_host(program, self.emitter.support.hosted)
 
     def _lacks(self, program: Program) -> str | None:
         """Return why the emitter does not declare a program, ``None`` if it does."""
@@ -289,7 +312,9 @@ class _Checker:
         return lacking(check_support(program, self.emitter.name, self.emitter.support))
 
     def _twins(self) -> Language | None:
-        """Return the language of the cases with kernels only."""
+        """Return the language of the cases with kernels only, as they are for the CPU."""
+        if self.placing.is_own:
+            return Language.CPP
         for language in _TWINS:
             is_there = language is not Language.CPP or self.placing.device != "cuda"
             if is_there and language in self.emitter.support.languages:
@@ -299,13 +324,16 @@ class _Checker:
     def _drawn_support(self) -> Support:
         """Return the support for CPU programs that are drawn and then placed.
 
-        A language whose kernels the emitter refuses on the device is left out.
+        A language whose kernels the emitter refuses on the device is left out.  Kernels of
+        an emitter's own are drawn in C++.
         """
         support = self.emitter.support
         streams = frozenset({"cpu"} if self.placing.device in support.streams else ())
         languages = frozenset(
             x for x in _TWINS if x in support.languages and self._emits(x)
         )
+        if self.placing.is_own:
+            languages = frozenset({Language.CPP})
         return evolve(support, devices=None, streams=streams, languages=languages)
 
     def _emits(self, language: Language) -> bool:
@@ -334,18 +362,6 @@ def lacking(found: Sequence[Diagnostic]) -> str | None:
             _, _, what = diagnostic.message.partition(" emitter has no support for ")
             reasons.append(what or diagnostic.message)
     return f"not declared: {'; '.join(dict.fromkeys(reasons))}" if reasons else None
-
-
-def _refused(feature: str, case: Case, error: DiagnosticError) -> CheckResult:
-    """Return the result of a case that an emitter refuses, which must be with a code."""
-    codes = {diagnostic.code for diagnostic in error.diagnostics}
-    first = error.diagnostics[0]
-    if codes <= _REFUSALS:
-        reason = f"refused with {first.code.value}: {first.message}"
-        return CheckResult(feature, case.name, Status.SKIPPED, reason)
-    if error.__cause__ is not None:
-        return _raised(feature, case, str(error), error.__cause__)
-    return CheckResult(feature, case.name, Status.FAILED, str(error))
 
 
 def _raised(feature: str, case: Case, message: str, error: BaseException) -> CheckResult:
