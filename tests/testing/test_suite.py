@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 from attrs import evolve
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.draws import draws
 from tests.testing.wrong_emitters import WRONG, WrongLines, each_line, not_zeroed
@@ -16,6 +17,7 @@ from wrapperir.emit.support import fit_program
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.testing import CASES, Case, Outcome, check_case, programs
 from wrapperir.testing.conformance_kernels import kernel_cases
+from wrapperir.testing.inputs import run_example
 from wrapperir.testing.suite import (
     CheckReport,
     CheckResult,
@@ -167,6 +169,21 @@ SMALL = Support(
 def test_programs_are_drawn_within_a_support(program: wir.Program) -> None:
     assert verify(program) == ()
     assert check_support(fit_program(program, SMALL), "some", SMALL) == ()
+
+
+KERNELS_ONLY = Support(
+    lines=frozenset(wir.LINES) - {wir.ExternKernelLine},
+    languages=frozenset({wir.Language.CPP}),
+)
+
+
+@settings(max_examples=draws(150, fuzz=1000))
+@given(programs(support=KERNELS_ONLY), st.integers(0, 9))
+def test_programs_without_operators_are_valid_and_run(
+    program: wir.Program, seed: int
+) -> None:
+    assert verify(program) == ()
+    run_example(program, seed)
 
 
 class NotZeroed(WrongLines):

@@ -18,6 +18,7 @@ from wrapperir.ir import (
 from wrapperir.ir.builder import BlockBuilder, KernelOperand, NamedValue, Operand
 from wrapperir.testing.cell_kernels import below_kernel, count_kernel
 from wrapperir.testing.generator import BlockGenerator, Tracked, indices
+from wrapperir.testing.inputs import SMALLEST_NUMBER
 from wrapperir.testing.pool_space import PoolSpace, TrackedMemory
 
 Grow = Callable[[BlockGenerator, int], None]
@@ -181,7 +182,7 @@ def while_loop(generator: BlockGenerator, grow: Grow) -> None:
         if generator.flip() or SymbolDefinitionLine not in generator.world.lines:
             return _is_below(generator, block, count)
         inner = _inner(generator, block, parameters, operands)
-        symbol = inner.define_symbol(ItemOf(count.name), lower=0)
+        symbol = inner.define_symbol(ItemOf(count.name), lower=SMALLEST_NUMBER)
         return compare(ExprOp.LT, symbol, _MOST_ITERATIONS)
 
     def body(block: BlockBuilder, *parameters: NamedValue) -> Sequence[Operand]:

@@ -329,9 +329,9 @@ class BlockGenerator:
         if source is None:
             raise NothingToUseError
         kernel = self.kernel(KernelKind.NEGATE)
-        target = self.buffer(self.world.matrix(DType.F32))
+        # Not placed: a block returns no memory of a pool that it is lent.
+        target = self.add(self.block.allocate(self.world.matrix(DType.F32)))
         self.block.call(kernel, source.value, target.value, self.world.numel)
-        target.memory.written = True
         return target
 
     def free_all_but(self, kept: Sequence[NamedValue]) -> None:

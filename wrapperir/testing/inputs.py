@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
     from wrapperir.emit import Value
 
-_SMALLEST, _LARGEST = -3, 3
+SMALLEST_NUMBER = -3
+"""The smallest element of an input that no symbol is read from."""
+_LARGEST = 3
 _UNBOUNDED_RANGE = 4
 """Values above its lower bound of a symbol without an upper bound."""
 
@@ -181,7 +183,7 @@ def _item_ranges(
 
 
 def _number(dtype: wir.DType, rng: random.Random) -> int | float | bool:
-    number = rng.randint(_SMALLEST, _LARGEST)
+    number = rng.randint(SMALLEST_NUMBER, _LARGEST)
     if dtype is wir.DType.BOOL:
         return number > 0
     return float(number) if dtype.is_float else number
