@@ -14,7 +14,7 @@ from wrapperir.tuning.choice_cache import fresh_choice_cache
 
 WEIGHT = torch.eye(4)
 
-INPUT = "arg0_1 (holds NaN or infinity|has a NaN or an infinity)"
+INPUT = r"\bx (holds NaN or infinity|has a NaN or an infinity)"
 """What is said of an input, which is checked before anything runs."""
 
 CONFIGURATIONS = {

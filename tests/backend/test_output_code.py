@@ -19,9 +19,9 @@ from torch._inductor.utils import (
 
 EMITTERS = ("python", "cpp", "fx")
 STARTS = {
-    "python": "# Program main; emitter python of wrapperir.",
-    "cpp": "// Program main; emitter cpp of wrapperir.",
-    "fx": "# main\ndef forward(self",
+    "python": "# Program function; emitter python of wrapperir.",
+    "cpp": "// Program function; emitter cpp of wrapperir.",
+    "fx": "# function\ndef forward(self",
 }
 LAYER = torch.nn.Linear(8, 8)
 
@@ -93,7 +93,7 @@ def test_the_log_shows_program_code_and_a_file(
         output_code_log.removeHandler(caplog.handler)
         output_code_log.setLevel(level)
     said = [record.getMessage() for record in caplog.records]
-    assert any("\nprogram @main(" in text for text in said)
+    assert any("\nprogram @function(" in text for text in said)
     assert f"Output code: \n{code}" in said
     paths = {
         text.removeprefix("Output code written to: ")
@@ -134,7 +134,7 @@ def test_a_trace_has_program_and_code(emitter: str, frontend: str) -> None:
         if m.get("artifact", {}).get("name") == "wrapperir_program"
     ]
     assert len(programs) == 1
-    assert re.search(r"^program @main\(", programs[0], re.MULTILINE)
+    assert re.search(r"^program @function\(", programs[0], re.MULTILINE)
 
 
 def test_code_is_shown_where_no_cache_can_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:

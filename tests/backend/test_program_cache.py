@@ -136,6 +136,20 @@ def test_training_loads_both_programs(emitter: str, calls: Calls) -> None:
 
 
 @BOTH
+def test_a_program_is_not_loaded_under_another_name(calls: Calls) -> None:
+    def another(x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = LAYER(x).sin()
+        return result
+
+    x = torch.randn(4, 8)
+    with torch.no_grad():
+        for called in (function, another, function, another):
+            _, (code,) = run_and_get_code(compiled_anew(called), x)
+            assert f"Program {called.__name__};" in code
+    assert (calls.built, calls.loads) == (2, 2)
+
+
+@BOTH
 def test_a_backward_that_was_loaded_may_run_twice(calls: Calls) -> None:
     x = torch.randn(4, 8)
     compiled_anew()(x).sum().backward()

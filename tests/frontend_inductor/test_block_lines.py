@@ -31,7 +31,7 @@ def test_both_branches_are_blocks() -> None:
 
     program = capture_one(choose, torch.tensor(True), torch.randn(4, 4))
     (line,) = lines_of(program, ConditionalLine)
-    assert line.predicate == BufferRef("arg0_1")
+    assert line.predicate == BufferRef("p")
     assert [p.type for p in line.on_true.parameters] == [program.inputs[1].type]
     assert any(isinstance(inner, ExternKernelLine) for inner in line.on_true.lines)
     assert not any(isinstance(inner, ExternKernelLine) for inner in line.on_false.lines)

@@ -33,7 +33,7 @@ def test_a_matmul_is_allocated_for_and_its_memory_reused() -> None:
 
 def test_inputs_are_freed_after_their_last_use() -> None:
     program = capture_one(lambda x: (x @ x).relu() @ x, torch.randn(4, 4))
-    (free,) = [line for line in lines_of(program, FreeLine) if line.buffer == "arg0_1"]
+    (free,) = [line for line in lines_of(program, FreeLine) if line.buffer == "x"]
     last = program.lines.index(lines_of(program, ExternKernelLine)[-1])
     assert program.lines.index(free) > last
 

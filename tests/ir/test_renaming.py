@@ -4,9 +4,10 @@ from attrs import evolve
 from hypothesis import given
 
 from wrapperir.ir import Program
-from wrapperir.ir.line_effects import LineEffects
-from wrapperir.ir.renaming import rename_values
+from wrapperir.ir.line_effects import LineEffects, value_names
+from wrapperir.ir.renaming import rename_program, rename_values
 from wrapperir.testing.programs import programs
+from wrapperir.verify import verify
 
 EFFECTS = LineEffects(None)
 
@@ -27,6 +28,14 @@ def test_each_name_is_renamed(program: Program) -> None:
         }
         assert rename_values(new, lambda name: name[:-1]) == line
         assert rename_values(line, lambda name: name) is line
+
+
+@given(programs(languages=()))
+def test_each_name_of_a_program_is_renamed(program: Program) -> None:
+    new = rename_program(program, lambda name: f"{name}_")
+    assert list(value_names(new)) == [f"{name}_" for name in value_names(program)]
+    assert verify(new) == ()
+    assert rename_program(new, lambda name: name[:-1]) == program
 
 
 def test_provenance_and_nested_blocks_stay() -> None:

@@ -42,17 +42,14 @@ _FORMS = (
 )
 
 
-class _AsModule(torch.nn.Module):
-    """A function as a module, which is what ``torch.export`` takes."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        # Traces of torch.export name frames of forward methods and of annotated functions
-        # only; without, every node would seem to come from this file.
-        self.function = annotate_fn({})(function)
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return self.function(*args, **kwargs)
+def _as_module(function: Callable[..., Any]) -> torch.nn.Module:
+    """Return a function as a module of its name, which is what ``torch.export`` takes."""
+    name = str(getattr(function, "__name__", type(function).__name__))
+    module: torch.nn.Module = type(name, (torch.nn.Module,), {})()
+    # Traces of torch.export name frames of forward methods and of annotated functions
+    # only; without, every node would seem to come from this file.
+    vars(module)["forward"] = annotate_fn({})(function)
+    return module
 
 
 def check_target(text: str) -> Path:
@@ -134,7 +131,7 @@ def _load(path: Path) -> torch.export.ExportedProgram:
 
 def _export(target: "CompileTarget") -> torch.export.ExportedProgram:
     function = target.function
-    module = function if isinstance(function, torch.nn.Module) else _AsModule(function)
+    module = function if isinstance(function, torch.nn.Module) else _as_module(function)
     return torch.export.export(
         module, target.args, target.kwargs, dynamic_shapes=target.dynamic_shapes
     )

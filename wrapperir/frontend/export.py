@@ -26,6 +26,8 @@ from wrapperir.frontend.aten.signature import (
     inputs_by_target,
     unsupported,
 )
+from wrapperir.frontend.named_program import name_program
+from wrapperir.frontend.user_names import exported_names
 from wrapperir.passes import insert_frees
 
 __all__ = ["lower_exported"]
@@ -50,8 +52,8 @@ def lower_exported(exported: ExportedProgram) -> Lowered:
     _lower_inputs(scope, exported)
     lower_nodes(scope, exported.graph.nodes)
     outputs = _lower_outputs(scope, exported)
-    program = finished_program(scope, outputs)
-    return Lowered(insert_frees(program), shared.tensors)
+    program = insert_frees(finished_program(scope, outputs))
+    return Lowered(name_program(program, exported_names(exported)), shared.tensors)
 
 
 def _lower_inputs(scope: GraphScope, exported: ExportedProgram) -> None:

@@ -1,13 +1,23 @@
-"""Renaming of the values that a line names, and replacing of devices."""
+"""Renaming of the values that programs and lines name, and replacing of devices."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any, TypeVar, cast
 
 from attrs import evolve, fields_dict, has
 
-from wrapperir.ir.arguments import BufferRef, ItemOf, OffsetOf, SizeOf, StrideOf, ValueOf
-from wrapperir.ir.line import BodyLine, Result
+from wrapperir.ir.arguments import (
+    Argument,
+    BufferRef,
+    ItemOf,
+    OffsetOf,
+    SizeOf,
+    StrideOf,
+    ValueOf,
+)
+from wrapperir.ir.blocks import rewrite_blocks
+from wrapperir.ir.line import Block, BodyLine, Result
+from wrapperir.ir.program import Program
 from wrapperir.ir.types import Device
 
 L = TypeVar("L", bound=BodyLine)
@@ -48,6 +58,39 @@ def _renamed(value: object, rename: Callable[[str], str], is_name: bool) -> obje
         items = cast("tuple[object, ...]", value)
         return tuple(_renamed(item, rename, is_name) for item in items)
     return value
+
+
+def rename_program(program: Program, rename: Callable[[str], str]) -> Program:
+    """Return ``program`` with ``rename`` applied to each value name, in nested blocks too.
+
+    The names of the program itself, of symbols and of kernels stay.
+    """
+    return evolve(
+        program,
+        inputs=tuple([evolve(each, name=rename(each.name)) for each in program.inputs]),
+        symbols=tuple([rename_values(line, rename) for line in program.symbols]),
+        constants=tuple(
+            [evolve(each, name=rename(each.name)) for each in program.constants]
+        ),
+        lines=_renamed_lines(program.lines, rename),
+        outputs=cast("tuple[Argument, ...]", _renamed(program.outputs, rename, False)),
+    )
+
+
+def _renamed_lines(
+    lines: Iterable[BodyLine], rename: Callable[[str], str]
+) -> tuple[BodyLine, ...]:
+    def in_block(block: Block) -> Block:
+        return evolve(
+            block,
+            parameters=tuple(
+                [evolve(each, name=rename(each.name)) for each in block.parameters]
+            ),
+            lines=_renamed_lines(block.lines, rename),
+            results=cast("tuple[Argument, ...]", _renamed(block.results, rename, False)),
+        )
+
+    return tuple([rewrite_blocks(rename_values(line, rename), in_block) for line in lines])
 
 
 def replace_devices(part: P, replace: Callable[[Device], Device]) -> P:

@@ -38,11 +38,18 @@ def lower_structure(module: GraphModule) -> Lowered:
     outputs = _outputs(scope, module)
     program = evolve(
         finished_program(scope, outputs),
-        name="main" if header is None else header.name,
+        name=_class_name(module) if header is None else header.name,
         definitions=tuple(shared.definitions.values()),
     )
     settled = settle_accesses(keep_last_frees(program), shared.inferred)
     return Lowered(recover_workspaces(recover_pools(settled)), shared.tensors)
+
+
+def _class_name(module: GraphModule) -> str:
+    """Return the name of the class that a graph was traced of, if it has one."""
+    name = type(module).__name__
+    is_own = wir.is_identifier(name) and not name.startswith("GraphModule")
+    return name if is_own else "main"
 
 
 def _placeholders(scope: GraphScope, module: GraphModule) -> list[torch.fx.Node]:

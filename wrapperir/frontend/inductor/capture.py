@@ -37,6 +37,7 @@ from wrapperir.frontend.inductor.program_cache import (
     showing_emitted_code,
 )
 from wrapperir.frontend.inductor.vector_sets import recalling_vector_sets
+from wrapperir.frontend.user_names import UserNames, dynamo_names
 
 # Others are imported late: a graph that PyTorch's cache has needs none of them.
 if TYPE_CHECKING:
@@ -157,14 +158,18 @@ def compile_graph(
         stock = {
             name: operator.attrgetter(name)(config) for name in _CONFIG.keys() - _OF_HOSTS
         }
+    names = dynamo_names(graph)
+    if key is not None:
+        key = f"{key} {names.digest}"
     inner = functools.partial(
-        _compile_or_advise, compile, stock if falls_back else None, key, begin
+        _compile_or_advise, compile, names, stock if falls_back else None, key, begin
     )
     return _compile(graph, example_inputs, inner, applied, key)
 
 
 def _compile_or_advise(
     compile: CompileLowered,
+    names: UserNames,
     stock: dict[str, Any] | None,
     cache_key: str | None,
     begin: Callable[[], object],
@@ -185,7 +190,7 @@ def _compile_or_advise(
             return compile_fx_inner(original, inputs, **kwargs)
 
     return compile_or_fall_back(
-        lambda: compile_inner(compile, graph, inputs, cache_key=cache_key, **kwargs),
+        lambda: compile_inner(compile, graph, inputs, names, cache_key, **kwargs),
         None if stock is None else fall_back,
         is_backward=bool(kwargs.get("is_backward")),
     )
@@ -240,7 +245,12 @@ def _compile(
 
 
 def compile_inner(
-    compile: CompileLowered, *args: Any, cache_key: str | None = None, **kwargs: Any
+    compile: CompileLowered,
+    graph: torch.fx.GraphModule,
+    inputs: Sequence[Any],
+    names: UserNames | None = None,
+    cache_key: str | None = None,
+    **kwargs: Any,
 ) -> Any:
     """Compile one traced graph, in the scope that captures it; ``compile`` as above."""
     from wrapperir.frontend.donation import donated_inputs
@@ -253,8 +263,8 @@ def compile_inner(
     # A backward graph may come here when the forward has long returned, so each graph
     # enters the scope by itself.
     backward = bool(kwargs.get("is_backward"))
-    shorten_attention(args[0].graph)
-    if has_objects(*args[:2]) or uses_streams(args[0]):
+    shorten_attention(graph.graph)
+    if has_objects(graph, inputs) or uses_streams(graph):
         # What is kept for later processes has no objects, and streams are objects of
         # Dynamo's in this one.
         cache_key = None
@@ -264,9 +274,11 @@ def compile_inner(
         asserts,
         is_kept=cache_key is not None,
     )
+    if names is not None:
+        session.names = names.of_traced(graph.graph, backward=backward)
     with contextlib.ExitStack() as stack:
         if backward:
-            session.donated = stack.enter_context(donated_inputs(args[1]))
+            session.donated = stack.enter_context(donated_inputs(inputs))
             stack.enter_context(donating_nothing_to_blocks)
         if cache_key is not None:
             if "get_decomp_fn" in kwargs:
@@ -275,7 +287,7 @@ def compile_inner(
             cache_key = f"{cache_key} {asserts} {donated}"
         stack.enter_context(capturing(session, cache_key))
         stack.enter_context(reporting_failures(session))
-        compiled: Any = compile_fx_inner(*args, **kwargs)
+        compiled: Any = compile_fx_inner(graph, inputs, **kwargs)
         if session.shown is not None and compiled._fx_graph_cache_key is None:
             # The profiler shows it in the mark of each call.
             compiled._fx_graph_cache_key = session.shown.digest
@@ -315,17 +327,20 @@ def capture(
         captured.append(lowered)
         return lambda args: ()
 
-    def inner(graph: torch.fx.GraphModule, inputs: Sequence[Any], **kwargs: Any) -> Any:
+    def inner(
+        names: UserNames, graph: torch.fx.GraphModule, inputs: Sequence[Any], **kwargs: Any
+    ) -> Any:
         original = _copy_graph(graph)  # Inductor's passes change the graph
 
         def run(args: list[Any]) -> Any:
             return original(*args)
 
-        compile_inner(keep, graph, inputs, **kwargs)
+        compile_inner(keep, graph, inputs, names, **kwargs)
         return MockFXGraphCacheOutput(run)
 
     def backend(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-        return _compile(graph, inputs, inner, settings)
+        compile = functools.partial(inner, dynamo_names(graph))
+        return _compile(graph, inputs, compile, settings)
 
     compiled: Callable[..., Any] = torch.compile(function, backend=backend)
     # Dynamo counts what others compiled of the function, and would leave it to PyTorch.

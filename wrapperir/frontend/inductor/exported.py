@@ -23,6 +23,8 @@ from wrapperir.frontend.inductor import versions
 from wrapperir.frontend.inductor.capture import compile_inner, own_settings
 from wrapperir.frontend.inductor.decompositions import decompositions
 from wrapperir.frontend.inductor.signature import plain_graph
+from wrapperir.frontend.named_program import name_program
+from wrapperir.frontend.user_names import exported_names
 from wrapperir.ir import AssertScalarLine, symbols_in
 from wrapperir.symbolic import lower_sympy
 
@@ -68,7 +70,9 @@ def lower_exported(exported: ExportedProgram) -> Lowered:
             hint="give --frontend export, or a function that computes something",
         )
     (lowered,) = found
-    return with_guards(signature.complete(lowered), mode.shape_env)
+    completed = with_guards(signature.complete(lowered), mode.shape_env)
+    program = name_program(completed.program, exported_names(exported))
+    return Lowered(program, completed.constants)
 
 
 def _fake_mode(graph: torch.fx.GraphModule) -> FakeTensorMode:

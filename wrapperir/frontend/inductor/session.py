@@ -18,6 +18,7 @@ from wrapperir.frontend.inductor.multi_kernels import MultiKernels
 from wrapperir.frontend.inductor.passed_objects import PassedObjects
 from wrapperir.frontend.inductor.program_cache import keep_program
 from wrapperir.frontend.inductor.user_streams import UserStreams
+from wrapperir.frontend.named_program import ProgramNames, name_program
 from wrapperir.frontend.output_code import ShownCode, show_output_code
 from wrapperir.frontend.provenance import NodeProvenance
 from wrapperir.ir import Access, DefinitionLine, Program
@@ -78,6 +79,8 @@ class Session:
 
     compile: "Callable[[Lowered, Callable[[OutputCode], None]], Loaded]"
     alignment_asserts: bool
+    names: ProgramNames = field(factory=ProgramNames)
+    """The user's names."""
     is_kept: bool = False
     """Whether PyTorch may keep what it compiles of the graph."""
     donated: frozenset[int] | None = None
@@ -117,7 +120,8 @@ class Session:
     def finish(self, wrapper: "CaptureWrapper") -> CapturedModule:
         """Build the program of the outermost graph and compile it."""
         lowered = build.build_program(wrapper)
-        program = lowered.program
+        program = name_program(lowered.program, self.names)
+        lowered = Lowered(program, lowered.constants)
         not_donated = keep_apart(program) if self.donated is None else ()
         self.built = True
         loaded = self.compile(lowered, self._show)

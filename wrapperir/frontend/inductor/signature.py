@@ -26,7 +26,7 @@ from wrapperir.frontend.aten.values import NO_VALUE, lower_type
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.line_effects import value_names
 from wrapperir.ir.mentions import source_buffer
-from wrapperir.ir.renaming import rename_values
+from wrapperir.ir.renaming import rename_program
 from wrapperir.passes.simplify_expressions import rewrite_expressions
 
 _TRACED = (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -42,6 +42,8 @@ class ExportedSignature:
         keys: key of each held tensor, by the name of its input.
         tensors: held tensors by key.
         inputs: name and example of each input of the exported module.
+        own_names: names in the exported module of inputs that are named otherwise, as
+            Inductor may use these.
         outputs: a fixed value, or ``...`` for one that the graph computes.
     """
 
@@ -49,6 +51,7 @@ class ExportedSignature:
     keys: dict[str, str] = field(factory=dict[str, str])
     tensors: dict[str, torch.Tensor] = field(factory=dict[str, torch.Tensor])
     inputs: list[tuple[str, Any]] = field(factory=list[tuple[str, Any]])
+    own_names: dict[str, str] = field(factory=dict[str, str])
     outputs: list[Any] = field(factory=list[Any])
 
     def complete(self, lowered: Lowered) -> Lowered:
@@ -90,30 +93,23 @@ class ExportedSignature:
             lines=(*checks, *program.lines),
             outputs=cast(tuple[wir.Argument, ...], tuple(outputs)),
         )
-        return Lowered(_with_held_names(program, self.keys), tensors)
+        return Lowered(_with_own_names(program, self.keys, self.own_names), tensors)
 
 
-def _with_held_names(program: wir.Program, keys: Mapping[str, str]) -> wir.Program:
-    """Return the program with held tensors named after their keys, where names are free."""
+def _with_own_names(
+    program: wir.Program, keys: Mapping[str, str], own: Mapping[str, str]
+) -> wir.Program:
+    """Return the program with its own names of inputs where these are free.
+
+    Held tensors are named after their keys, where these are.
+    """
     taken = {*value_names(program), *_symbols_of(program)}
-    names: dict[str, str] = {}
+    names = {name: given for name, given in own.items() if given not in taken}
+    taken.update(names.values())
     for constant in program.constants:
         names[constant.name] = held_name(keys.get(constant.name, ""), constant.name, taken)
         taken.add(names[constant.name])
-
-    def rename(name: str) -> str:
-        return names.get(name, name)
-
-    return evolve(
-        program,
-        symbols=tuple(rename_values(line, rename) for line in program.symbols),
-        constants=tuple(evolve(each, name=rename(each.name)) for each in program.constants),
-        lines=tuple(rename_values(line, rename) for line in program.lines),
-        outputs=tuple(
-            wir.BufferRef(rename(each.name)) if isinstance(each, wir.BufferRef) else each
-            for each in program.outputs
-        ),
-    )
+    return rename_program(program, lambda name: names.get(name, name))
 
 
 def _symbols_of(program: wir.Program) -> Iterator[str]:
@@ -190,6 +186,8 @@ def _take(
         raise unsupported(f"input {node.name} is a {spec.kind.name}")
     name = _new_name(node.name, signature)
     signature.inputs.append((name, value))
+    if name != node.name:
+        signature.own_names[name] = node.name
     if isinstance(value, _FIXED):
         return value
     signature.placeholders.append(name)

@@ -38,7 +38,9 @@ from wrapperir.frontend.lowering.program_cache import (
     keep_program,
     program_cache,
 )
+from wrapperir.frontend.named_program import name_program
 from wrapperir.frontend.output_code import show_output_code, show_texts
+from wrapperir.frontend.user_names import UserNames, dynamo_names
 from wrapperir.ir import KernelDefinitionLine, Program
 
 if TYPE_CHECKING:
@@ -100,7 +102,7 @@ def compile_graph(
                     accumulate_rows(module.graph)
                 accumulate_products(module.graph)
             pad_rows(module, saves=saves)
-            traced = _TracedGraph(module, inputs, backward, settings)
+            traced = _TracedGraph(module, inputs, backward, settings, names)
             return compile_or_fall_back(
                 lambda: boxed(traced.compile(compile, begin)),
                 None if fall_back is None else lambda: fall_back(module, inputs, backward),
@@ -110,6 +112,7 @@ def compile_graph(
         return compile_traced
 
     densify_masks(graph)
+    names = dynamo_names(graph)
     backend: Any = aot_autograd(
         fw_compiler=compiler(backward=False, saves=True),
         bw_compiler=compiler(backward=True),
@@ -139,6 +142,7 @@ class _TracedGraph:
     inputs: Sequence[Any]
     backward: bool
     settings: LoweringSettings
+    user_names: UserNames
 
     def compile(self, compile: CompileProgram, begin: Callable[[], object]) -> "Loaded":
         """Return the callable of the program that is kept, or of a new one."""
@@ -167,6 +171,7 @@ class _TracedGraph:
         settings = self.settings
         tag: str = torch.compiler.config.cache_key_tag
         chosen = [settings.cache_key, settings.rounding, settings.times_configs, tag]
+        chosen.append(self.user_names.digest)
         return graph_key(self.module, [*chosen, self.backward, sorted(donated)])
 
     def _load(self, kept: KeptProgram) -> "Loaded":
@@ -208,6 +213,7 @@ class _TracedGraph:
         from wrapperir.lowering.schedule import Rounding
 
         graph = self.module.graph
+        names = self.user_names.of_traced(graph, backward=self.backward)
         rounding = Rounding(self.settings.rounding)
         try:
             for node in graph.find_nodes(op="placeholder"):
@@ -233,9 +239,10 @@ class _TracedGraph:
                 notes=(Note(message=f"raised at {at.filename}:{at.lineno}, in {at.name}"),),
                 origin=error_origin(error, node_location),
             ) from error
+        program = name_program(lowered.program, names)
         if not self.settings.times_configs:
-            lowered = evolve(lowered, program=_with_first_configs(lowered.program))
-        return lowered
+            program = _with_first_configs(program)
+        return Lowered(program, lowered.constants)
 
 
 def _held_tensors(module: torch.fx.GraphModule) -> Mapping[str, torch.Tensor]:

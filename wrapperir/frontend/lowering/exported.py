@@ -4,6 +4,7 @@ import warnings
 from typing import Any
 
 import torch
+from attrs import evolve
 from torch._guards import detect_fake_mode
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -11,6 +12,7 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from wrapperir.diagnostics import DiagnosticError
+from wrapperir.frontend import Lowered
 from wrapperir.frontend.aten.signature import (
     HELD,
     MUTATIONS,
@@ -23,6 +25,8 @@ from wrapperir.frontend.aten.signature import (
 from wrapperir.frontend.aten.values import is_symbolic
 from wrapperir.frontend.lowering.decompositions import table
 from wrapperir.frontend.lowering.lower import HeldTensor, LoweringStages, lower_to_program
+from wrapperir.frontend.named_program import name_program
+from wrapperir.frontend.user_names import exported_names
 from wrapperir.lowering.schedule import Rounding
 
 
@@ -60,7 +64,9 @@ def lower_exported(
     for node, constant in held.items():
         name = held_name(constant.key, node.name, names)
         node._rename(name)  # pyright: ignore[reportPrivateUsage]
-    return lower_to_program(module, rounding, held, kernel_device=kernel_device)
+    stages = lower_to_program(module, rounding, held, kernel_device=kernel_device)
+    program = name_program(stages.lowered.program, exported_names(exported))
+    return evolve(stages, lowered=Lowered(program, stages.lowered.constants))
 
 
 def _write_back(exported: ExportedProgram, graph: torch.fx.Graph) -> None:

@@ -1,0 +1,193 @@
+"""The names that a user gave what torch.compile and torch.export compile.
+
+Dynamo says where it found each input of a graph, and AOTAutograd which input or output of
+that graph each input of a traced graph belongs to.
+"""
+
+import contextlib
+import functools
+import inspect
+import re
+from collections.abc import Mapping, Sequence
+from types import CodeType
+from typing import Any
+
+import torch
+from attrs import frozen
+from torch._dynamo.symbolic_convert import InstructionTranslator
+from torch.export import ExportedProgram
+
+from wrapperir.caching import digest_of
+from wrapperir.frontend.named_program import ProgramNames
+
+_RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+")
+_HOLDERS = re.compile(r"\._(?:modules|parameters|buffers)(?=\[)")
+_SCOPE = re.compile(r"^G\['__import_\w+'\]\.|^[LG](?=\[)")
+"""Local and global names, and the module of a global of another one."""
+_ADDRESS = re.compile(r"_\d{8,}(_c\d+)?")
+"""What Dynamo adds to the names of globals that it makes."""
+_ARGUMENT = re.compile(r"L\['args'\]\[(\d+)\](.*)", re.DOTALL)
+_KEYWORD = re.compile(r"L\['kwargs'\]\['(\w+)'\](.*)", re.DOTALL)
+
+
+@frozen
+class UserNames:
+    """The name of a function or module, and those of the inputs of its graph, in order.
+
+    An input without a name is ``None``.  ``held`` are the names of the tensors that the
+    graph itself holds, such as the parameters of an optimizer.
+    """
+
+    program: str | None
+    inputs: tuple[str | None, ...]
+    held: tuple[str, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """A digest for keys of kept programs, which have these names."""
+        held = list(map(_bare, self.held))
+        return digest_of({"program": self.program, "inputs": self.inputs, "held": held})
+
+    def of_traced(self, graph: torch.fx.Graph, *, backward: bool) -> ProgramNames:
+        """Return the names for the program of a graph that AOTAutograd traced.
+
+        A backward has its forward's name with ``_backward``, and its gradients are
+        ``grad_output_0`` and so on.
+        """
+        values: dict[str, str] = {}
+        for node in graph.find_nodes(op="placeholder"):
+            name = self._of_description(node.meta.get("desc"))
+            if name is not None:
+                values[str(node.target)] = values[node.name] = name
+        program = self.program
+        if backward and program is not None:
+            program = f"{program}_backward"
+        return ProgramNames(program, values)
+
+    def _of_description(self, description: Any) -> str | None:
+        """Return the name that one of AOTAutograd's ``AOTInput`` objects stands for."""
+        match type(description).__name__:
+            case "PlainAOTInput" if description.idx < len(self.inputs):
+                number: int = description.idx
+                return self.inputs[number]
+            case "ParamAOTInput" | "BufferAOTInput":
+                name = re.sub("__+", "_", _bare(str(description.target)))
+                return name.removeprefix("self_")
+            case "TangentAOTInput":
+                output = description.output
+                is_plain = type(output).__name__ == "PlainAOTOutput"
+                return f"grad_output_{output.idx}" if is_plain else None
+            case "SubclassGetAttrAOTInput":
+                base = self._of_description(description.base)
+                return None if base is None else f"{base}.{description.attr}"
+            case _:
+                return None
+
+
+def dynamo_names(graph: torch.fx.GraphModule) -> UserNames:
+    """Return the names of a graph that Dynamo has traced and now hands on.
+
+    The inputs of another graph have the names of its placeholders.
+    """
+    function = _traced_function()
+    placeholders = graph.graph.find_nodes(op="placeholder")
+    return UserNames(
+        None if function is None else function.name,
+        tuple([_input_name(node, function) for node in placeholders]),
+        tuple([name for name, _ in (*graph.named_parameters(), *graph.named_buffers())]),
+    )
+
+
+@frozen
+class _TracedFunction:
+    """A function that Dynamo traces.
+
+    Attributes:
+        name: Its name; that of the class where it is the forward method of a module.
+        owner: The expression by which Dynamo finds the module.
+        wrapped: What Dynamo calls with ``args`` and ``kwargs``, for a callable whose code
+            is not in Python or is PyTorch's own.
+    """
+
+    name: str
+    owner: str | None = None
+    wrapped: Any = None
+
+    def argument_names(self) -> Sequence[str]:
+        """Return the names of the parameters of what is wrapped."""
+        called = self.wrapped
+        if isinstance(called, torch.nn.Module):
+            called = called.forward
+        try:
+            parameters = inspect.signature(called).parameters.values()
+        except (TypeError, ValueError):  # a function in C
+            return ()
+        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        return [each.name for each in parameters if each.kind in kinds]
+
+
+def _traced_function() -> _TracedFunction | None:
+    translator: Any = None
+    with contextlib.suppress(AttributeError):  # Dynamo traces nothing
+        translator = InstructionTranslator.current_tx()
+    if translator is None:
+        return None
+    code: CodeType = translator.f_code
+    held: Mapping[str, Any] = translator.f_locals
+    if code.co_qualname == "wrap_inline.<locals>.inner" and "fn" in held:
+        return _TracedFunction(_name_of(held["fn"]), "L['fn']", held["fn"])
+    resumed = _RESUMED.fullmatch(code.co_name)
+    name = code.co_name if resumed is None else resumed[1]
+    first = code.co_varnames[0] if code.co_argcount and resumed is None else "self"
+    if name == "forward" and isinstance(held.get(first), torch.nn.Module):
+        return _TracedFunction(type(held[first]).__name__, f"L['{first}']")
+    return _TracedFunction(name, "L['self']" if "self" in held else None)
+
+
+def _name_of(called: Any) -> str:
+    while isinstance(called, functools.partial):
+        called = called.func
+    return str(getattr(called, "__name__", None) or type(called).__name__)
+
+
+def _input_name(node: torch.fx.Node, function: _TracedFunction | None) -> str | None:
+    source = getattr(node, "_dynamo_source", None)
+    if source is None:
+        return str(node.target)
+    text: Any = source.name
+    path = str(text() if callable(text) else text)
+    if function is not None and function.owner is not None:
+        path = path.removeprefix(function.owner)
+    if function is not None and function.wrapped is not None:
+        path = _with_argument(path, function)
+    name = _bare(_SCOPE.sub("", _HOLDERS.sub("", path)))
+    if name[:1].isdigit():  # as torch.export names parameters and buffers
+        name = f"{'b' if '._buffers[' in path else 'p'}_{name}"
+    return name or None
+
+
+def _bare(path: str) -> str:
+    """Return a path as one word, without the addresses of objects."""
+    return re.sub(r"\W+", "_", _ADDRESS.sub("", path), flags=re.ASCII).strip("_")
+
+
+def _with_argument(path: str, function: _TracedFunction) -> str:
+    """Return a path with the names of parameters in place of ``args`` and ``kwargs``."""
+    if (found := _ARGUMENT.fullmatch(path)) is not None:
+        names = function.argument_names()
+        number = int(found[1])
+        return f"{names[number]}{found[2]}" if number < len(names) else path
+    found = _KEYWORD.fullmatch(path)
+    return path if found is None else f"{found[1]}{found[2]}"
+
+
+def exported_names(exported: ExportedProgram) -> ProgramNames:
+    """Return the name of the class of an exported module, if its graph has it.
+
+    The names of its inputs are those of the graph.
+    """
+    for node in exported.graph.nodes:
+        for path, kind in node.meta.get("nn_module_stack", {}).values():
+            name = kind if isinstance(kind, str) else kind.__name__
+            return ProgramNames(None if path else name.rpartition(".")[2])
+    return ProgramNames()
