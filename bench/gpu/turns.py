@@ -46,10 +46,7 @@ from bench.gpu.models import WORKLOADS, Inputs, Prepared, Workload
 LEAST_SECONDS = 0.03
 """A turn repeats its calls for at least this long."""
 COPIES = 4
-"""Copies of the inputs that take turns where inputs move.
-
-A recording has fewer instances, so that no instance finds its inputs where they were.
-"""
+"""Copies of the inputs that take turns where inputs move."""
 WAITED = "waited"
 PHASES = (("in_place", WAITED), ("moved",))
 """Kinds of calls in the order of their rounds.

@@ -431,6 +431,11 @@ EXPORT int cuGraphMemsetNodeGetParams(void* handle, FillNode* filled) {
   *filled = node_of(handle)->filled;
   return 0;
 }
+EXPORT int cuGraphKernelNodeSetParams_v2(void* handle, const KernelNode* launch) {
+  BEGIN Node* node = node_of(handle);
+  if (!node || node->type != 0) return invalid_handle;
+  return node->take(*launch) ? 0 : invalid_value;
+}
 EXPORT int cuGraphMemcpyNodeSetParams(void* handle, const CopyNode* copied) {
   BEGIN if (!node_of(handle)) return invalid_handle;
   node_of(handle)->copied = *copied;

@@ -15,7 +15,6 @@ from tests.python_emitter.fake_captures import (
     driver,
     floats,
     function,
-    gpu,
     graphs,
     launch,
     nothing_lives_after,
@@ -362,10 +361,12 @@ def cases(draw: st.DrawFn) -> Case:
         return Node(kind, tuple(words), tuple(sizes))
 
     nodes = tuple(node() for _ in range(draw(st.integers(1, 4))))
+    nodes *= draw(st.sampled_from((1, 8)))  # an instance with many changes is renewed
     distance = st.just(0) | st.integers(0, 1 << 22).map(lambda x: 512 * x)
     one = st.tuples(*(distance for _ in operands))
     seen = draw(st.lists(one, min_size=1, max_size=5))
     moves = draw(st.lists(st.sampled_from(seen), min_size=1, max_size=8))
+    moves += moves[-1:] * draw(st.sampled_from((0, 16)))
     return Case(tuple(storages), tuple(operands), nodes, tuple(moves))
 
 
@@ -399,7 +400,6 @@ def check_pointers_and_nothing_else_move() -> None:
     assert shown[0] == shown[3]
     moved = struct.pack("<Q", begin + 16 + 512).hex()
     assert shown[1].count(moved) == 3
-    assert gpu().log().count("instance exec2") == 1
 
 
 def _is_movable(case: Case, change: int = 0) -> bool:

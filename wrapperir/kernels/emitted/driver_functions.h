@@ -121,6 +121,7 @@ static_assert(sizeof(FillNode) == 40, "as CUDA_MEMSET_NODE_PARAMS");
   F(cuGraphKernelNodeGetParams_v2, void*, KernelNode*) \
   F(cuGraphMemcpyNodeGetParams, void*, CopyNode*) \
   F(cuGraphMemsetNodeGetParams, void*, FillNode*) \
+  F(cuGraphKernelNodeSetParams_v2, void*, const KernelNode*) \
   F(cuGraphMemcpyNodeSetParams, void*, const CopyNode*) \
   F(cuGraphMemsetNodeSetParams, void*, const FillNode*) \
   F(cuFuncGetParamInfo, CUfunction, size_t, size_t*, size_t*) \

@@ -85,15 +85,17 @@ class Recording {
         changes_(operands.size()) {
     nodes_ = read(graph);
     is_marked_.resize(nodes_.size());
-    for (const Operand& operand : operands) recorded_.push_back(operand.address);
-    addresses_ = recorded_;
+    changed_at_.resize(nodes_.size());
+    for (const Operand& operand : operands) addresses_.push_back(operand.address);
+    set_addresses_ = addresses_;
     compare(read(again), read(displaced), operands);
     check_graph(driver_.cuCtxGetCurrent(&context_), "asking for the context");
     spread_copies(results);
-    instances_.push_back({instantiate(), addresses_});
+    check_graph(
+        driver_.cuGraphInstantiateWithFlags(&instance_, graph_, 0), "instantiating a graph");
   }
   ~Recording() {
-    for (const Instance& instance : instances_) driver_.cuGraphExecDestroy(instance.handle);
+    if (instance_) driver_.cuGraphExecDestroy(instance_);
   }
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
@@ -115,44 +117,26 @@ class Recording {
     addresses_[operand] = address;
   }
 
-  // Launch an instance that has the operands' addresses, or one that is given them.  The driver
-  // changes an instance only when its last launch has ended, so there are several.
+  // Launch the graph with the operands where they were moved to.  Changes are for this launch and
+  // later ones: a launch before it may still run.
   void launch(void* stream) {
-    constexpr size_t most_instances = 3;
-    size_t chosen = 0;
-    while (chosen < instances_.size() && !has_operands(instances_[chosen])) ++chosen;
-    if (chosen == instances_.size()) {
-      if (chosen < most_instances) add_instance();
-      chosen = instances_.size() - 1;
-      set_operands(instances_[chosen]);
-    }
-    // The instance that was launched last is the first, and the oldest one is changed.
-    std::rotate(
-        instances_.begin(), instances_.begin() + static_cast<ptrdiff_t>(chosen),
-        instances_.begin() + static_cast<ptrdiff_t>(chosen) + 1);
-    check_graph(driver_.cuGraphLaunch(instances_.front().handle, stream), "replaying a graph");
+    ++launches_;
+    set_operands();
+    if (is_settled()) renew_instance();
+    check_graph(driver_.cuGraphLaunch(instance_, stream), "replaying a graph");
   }
 
  private:
   struct Site {
     uint32_t node, word;
   };
-  struct Instance {
-    void* handle;
-    std::vector<uint64_t> addresses;
-    bool is_known = true;  // whether it has these addresses
-  };
-
-  bool has_operands(const Instance& instance) const {
-    return instance.is_known && instance.addresses == addresses_;
-  }
 
   // Have the copies of results at the end wait for the work before them and not for each other,
   // in a few branches.  Where the driver refuses, the order stays as it is.
   void spread_copies(size_t results) const {
     constexpr size_t branches = 4;
     const std::unordered_set<uint64_t> targets(
-        recorded_.end() - static_cast<ptrdiff_t>(results), recorded_.end());
+        addresses_.end() - static_cast<ptrdiff_t>(results), addresses_.end());
     size_t first = nodes_.size();
     while (first && nodes_[first - 1].type == GraphNode::copy &&
            targets.count(nodes_[first - 1].words[1]))
@@ -175,50 +159,48 @@ class Recording {
     }
   }
 
-  // Make another instance.  Without memory for it, the oldest one is changed instead.
-  void add_instance() {
-    // The driver looks up the memory of copies and fills, and what was recorded may be gone.
-    for (const GraphNode& node : nodes_) {
-      if (node.type == GraphNode::copy) {
-        CopyNode copied = node.copied;
-        copied.source.device = node.words[0];
-        copied.target.device = node.words[1];
-        if (driver_.cuGraphMemcpyNodeSetParams(node.handle, &copied)) return;
-      } else if (node.type == GraphNode::fill) {
-        FillNode filled = node.filled;
-        filled.target = node.words[0];
-        if (driver_.cuGraphMemsetNodeSetParams(node.handle, &filled)) return;
-      }
-    }
-    void* made = nullptr;
-    if (driver_.cuGraphInstantiateWithFlags(&made, graph_, 0)) return;
-    // Launches have the recorded addresses, copies and fills those of now: all are set.
-    instances_.push_back({made, recorded_, false});
-  }
-
-  void* instantiate() const {
-    void* handle = nullptr;
-    check_graph(
-        driver_.cuGraphInstantiateWithFlags(&handle, graph_, 0), "instantiating a graph");
-    return handle;
-  }
-
-  void set_operands(Instance& instance) {
-    // An instance that the driver fails to change is changed as a whole the next time.
-    const bool is_known = std::exchange(instance.is_known, false);
+  // Give the instance the operands' addresses.
+  void set_operands() {
+    // If the driver fails to change the instance, it is changed as a whole the next time.
+    const bool is_known = std::exchange(is_known_, false);
     stale_.clear();
     for (size_t i = 0; i < addresses_.size(); ++i) {
-      if (is_known && instance.addresses[i] == addresses_[i]) continue;
+      if (is_known && set_addresses_[i] == addresses_[i]) continue;
       for (const Site& site : sites_[i]) {
         if (!is_marked_[site.node]) stale_.push_back(site.node);
         is_marked_[site.node] = true;
       }
       changes_[i] += nodes_of_[i];
     }
-    for (const uint32_t node : stale_) is_marked_[node] = false;
-    for (const uint32_t node : stale_) set(instance.handle, nodes_[node]);
-    instance.addresses = addresses_;
-    instance.is_known = true;
+    for (const uint32_t node : stale_) {
+      is_marked_[node] = false;
+      changed_at_[node] = launches_;
+    }
+    for (const uint32_t node : stale_) change(nodes_[node]);
+    set_addresses_ = addresses_;
+    is_known_ = true;
+  }
+
+  // Whether changes of many nodes have lasted for half of the launches.  Launches are asked whose
+  // number is a power of two.
+  bool is_settled() const {
+    constexpr uint64_t first = 8;
+    constexpr ptrdiff_t many = 8;
+    if (launches_ < first || (launches_ & (launches_ - 1))) return false;
+    return many <= std::count_if(changed_at_.begin(), changed_at_.end(), [this](uint64_t at) {
+             return at && at <= launches_ / 2;
+           });
+  }
+
+  // Make the instance anew: nodes that were changed start later than those of a new instance.
+  // Where the driver refuses, the old one stays.
+  void renew_instance() {
+    for (size_t i = 0; i < nodes_.size(); ++i)
+      if (changed_at_[i] && set_in_graph(nodes_[i])) return;
+    void* made = nullptr;
+    if (driver_.cuGraphInstantiateWithFlags(&made, graph_, 0)) return;
+    driver_.cuGraphExecDestroy(std::exchange(instance_, made));  // after a launch that still runs
+    changed_at_.assign(nodes_.size(), 0);
   }
 
   std::vector<GraphNode> read(void* graph) const {
@@ -367,29 +349,46 @@ class Recording {
     return one.type != GraphNode::fill || !memcmp(&a, &b, sizeof a);
   }
 
-  void set(void* instance, GraphNode& node) const {
-    if (node.type == GraphNode::kernel) {
-      if (node.launch.extra) {
-        node.packed[3] = &node.packed_bytes;
-        node.launch.extra = node.packed;
-      }
-      check_graph(
-          driver_.cuGraphExecKernelNodeSetParams_v2(instance, node.handle, &node.launch),
-          "moving a launch's operand");
-    } else if (node.type == GraphNode::copy) {
+  // Write a node's words to its parameters.
+  static void update(GraphNode& node) {
+    if (node.type == GraphNode::copy) {
       node.copied.source.device = node.words[0];
       node.copied.target.device = node.words[1];
+    } else if (node.type == GraphNode::fill) {
+      node.filled.target = node.words[0];
+    } else if (node.launch.extra) {
+      node.packed[3] = &node.packed_bytes;
+      node.launch.extra = node.packed;
+    }
+  }
+
+  // Set a node of the instance.
+  void change(GraphNode& node) const {
+    update(node);
+    if (node.type == GraphNode::kernel)
+      check_graph(
+          driver_.cuGraphExecKernelNodeSetParams_v2(instance_, node.handle, &node.launch),
+          "moving a launch's operand");
+    else if (node.type == GraphNode::copy)
       check_graph(
           driver_.cuGraphExecMemcpyNodeSetParams(
-              instance, node.handle, &node.copied, context_),
+              instance_, node.handle, &node.copied, context_),
           "moving a copy's operand");
-    } else {
-      node.filled.target = node.words[0];
+    else
       check_graph(
           driver_.cuGraphExecMemsetNodeSetParams(
-              instance, node.handle, &node.filled, context_),
+              instance_, node.handle, &node.filled, context_),
           "moving a fill's operand");
-    }
+  }
+
+  // Set a node of the graph; returns an error of the driver.
+  int set_in_graph(GraphNode& node) const {
+    update(node);
+    if (node.type == GraphNode::kernel)
+      return driver_.cuGraphKernelNodeSetParams_v2(node.handle, &node.launch);
+    if (node.type == GraphNode::copy)
+      return driver_.cuGraphMemcpyNodeSetParams(node.handle, &node.copied);
+    return driver_.cuGraphMemsetNodeSetParams(node.handle, &node.filled);
   }
 
   const Driver& driver_;
@@ -397,13 +396,16 @@ class Recording {
   std::vector<GraphNode> nodes_;  // as the operands' addresses are now
   std::vector<bool> is_marked_;
   std::vector<uint32_t> stale_;  // the nodes of a change; it keeps its memory
+  std::vector<uint64_t> changed_at_;  // by node: the last launch that changed it, 0 for none
   std::vector<std::vector<Site>> sites_;  // by operand, ordered by node
   std::vector<size_t> nodes_of_;
   std::vector<uint64_t> changes_;
   std::vector<uint64_t> addresses_;
-  std::vector<uint64_t> recorded_;  // the addresses in the graph itself
-  std::vector<Instance> instances_;
+  std::vector<uint64_t> set_addresses_;  // those that the instance has
+  void* instance_ = nullptr;
+  uint64_t launches_ = 0;
   void* context_ = nullptr;
+  bool is_known_ = true;  // whether the instance has `set_addresses_`
   bool is_movable_ = false;
 };
 
