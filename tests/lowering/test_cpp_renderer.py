@@ -1,10 +1,14 @@
 """C++ kernels of hand-made nests compute what the nests say."""
 
+import ctypes
+
 import pytest
 import torch
+from attrs import evolve
 
 from tests.lowering.cpp_kernels import build_kernels, kernel_of, type_of
 from wrapperir.ir import DType, Expr, Symbol, TensorType, add, floordiv, mod, mul
+from wrapperir.kernels import build_libraries
 from wrapperir.lowering.cpp import CppRenderer
 from wrapperir.lowering.loops import (
     Apply,
@@ -208,7 +212,7 @@ def test_stores_combine_with_memory() -> None:
         torch.testing.assert_close(out, wanted)
 
 
-def test_a_failed_check_is_left_in_the_fault_buffer_and_nothing_is_accessed() -> None:
+def _checked_gather() -> Nest:
     body = (
         _load("v0", "b1", _I, dtype=DType.I64),
         Literal(result="v1", dtype=DType.I64, value=4),
@@ -220,13 +224,49 @@ def test_a_failed_check_is_left_in_the_fault_buffer_and_nothing_is_accessed() ->
         _load("v5", "b0", add(Symbol("v0"), 0)),
         Store(buffer="b2", index=(_I,), value="v5"),
     )
-    nest = Nest(name="gather", axes=(Axis("i0", 3),), body=body)
+    return Nest(name="gather", axes=(Axis("i0", 3),), body=body)
+
+
+def test_a_failed_check_is_left_in_the_fault_buffer_and_nothing_is_accessed() -> None:
+    nest = _checked_gather()
     x, out = torch.randn(4), torch.zeros(3)
     _run(nest, x, torch.tensor([3, 0, 2]), out)
     assert torch.equal(out, x[[3, 0, 2]])
     for place, failed in ((1 << 40, 2), (-(1 << 40), 1)):
         with pytest.raises(IndexError, match=str(failed)):
             _run(nest, x, torch.tensor([3, place, 2]), out)
+
+
+def test_a_failed_check_without_a_fault_buffer_is_thrown() -> None:
+    x, out = torch.randn(4), torch.zeros(3)
+    index = torch.tensor([3, 0, 2])
+    tensors = (x, index, out)
+    types = {f"b{n}": type_of(tensor) for n, tensor in enumerate(tensors)}
+    kernel = evolve(kernel_of(_checked_gather(), types), fault=None)
+    source = CppRenderer().render_kernel(kernel).source
+    caller = """
+extern "C" int caught(void* x, void* index, void* out) {
+  try {
+    using Floats = loops::stored<float>*;
+    gather((Floats)x, (loops::stored<loops::i64>*)index, (Floats)out);
+  } catch (int check) {
+    return check;
+  }
+  return 0;
+}
+"""
+    (library,) = build_libraries([source + caller])
+    assert isinstance(library, ctypes.CDLL)
+
+    def caught() -> int:
+        number: int = library.caught(*(ctypes.c_void_p(t.data_ptr()) for t in tensors))
+        return number
+
+    assert caught() == 0
+    assert torch.equal(out, x[index])
+    for place, failed in ((1 << 40, 2), (-(1 << 40), 1)):
+        index[1] = place
+        assert caught() == failed
 
 
 def test_a_dtype_that_kernels_lack_is_refused() -> None:

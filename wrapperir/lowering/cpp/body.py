@@ -45,11 +45,11 @@ class InstructionWriter:
     """Writes instructions, and knows the C++ of the values that they define.
 
     ``pointers`` and ``types`` are by buffer; ``parameters`` are the names of the kernel's
-    parameters.  A check that fails goes to the label
-    ``next``, which :attr:`has_jumps` says is needed.  ``elements`` has the elements that
-    some loads read, by their results, where they are not in the buffer but were read
-    before.  ``rows`` are
-    arrays of values, and ``row_position`` is the C++ of the current point's position.
+    parameters.  A check that fails goes to the label ``next``, which :attr:`has_jumps` says
+    is needed; without a fault buffer it throws its number.  ``elements`` has the elements
+    that some loads read, by their results, where they are not in the buffer but were read
+    before.  ``rows`` are arrays of values, and ``row_position`` is the C++ of the current
+    point's position.
     """
 
     def __init__(
@@ -57,6 +57,8 @@ class InstructionWriter:
         pointers: Mapping[str, str],
         types: Mapping[str, TensorType],
         parameters: str,
+        *,
+        has_fault: bool,
     ) -> None:
         """Begin with nothing written; the caller adds sizes to ``indices``."""
         self.parameters = parameters
@@ -74,6 +76,7 @@ class InstructionWriter:
         self._reciprocals: dict[str, str] = {}
         self._axes = 0
         self._checks = 0
+        self._has_fault = has_fault
 
     def add_axis(self, axis: Axis) -> str:
         """Return the C++ name of an axis, which expressions may use from now on."""
@@ -202,8 +205,12 @@ class InstructionWriter:
 
     def _write_check(self, step: Check) -> None:
         self._checks += 1
-        self.has_jumps = True
         condition = f"!{self.names[step.condition]}"
         if step.mask is not None:
             condition = f"{self.names[step.mask]} && {condition}"
-        self.source.write(f"if ({condition}) {{ *fault = {self._checks}; goto next; }}")
+        if self._has_fault:
+            self.has_jumps = True
+            failing = f"*fault = {self._checks}; goto next;"
+        else:
+            failing = f"throw {self._checks};"
+        self.source.write(f"if ({condition}) {{ {failing} }}")

@@ -52,7 +52,9 @@ _USING = "using loops::{};"
 class CppRenderer(Renderer):
     """Writes C++ that includes no header.
 
-    The entry takes an address for each buffer, then sizes, then the fault buffer.
+    The entry takes an address for each buffer, then sizes, then the fault buffer.  Kernels
+    for devices other than the CPU, which have none, throw the number of a check that fails,
+    counted from 1, as an ``int``: what runs a kernel there catches it.
     """
 
     language: ClassVar[Language] = Language.CPP
@@ -106,7 +108,12 @@ def _function(kernel: LoopKernel, linkage: str) -> str:
     """Return the function of a nest."""
     pointers = {buffer.name: f"p{n}" for n, buffer in enumerate(kernel.buffers)}
     types = {buffer.name: buffer.type for buffer in kernel.buffers}
-    writer = InstructionWriter(pointers, types, ", ".join(_parameters(kernel)))
+    writer = InstructionWriter(
+        pointers,
+        types,
+        ", ".join(_parameters(kernel)),
+        has_fault=kernel.fault is not None,
+    )
     for n, symbol in enumerate(kernel.symbols):
         writer.indices.names[symbol.name] = f"s{n}"
         if symbol.dtype.is_integer:
