@@ -30,6 +30,7 @@ from wrapperir.kernels import (
     present_targets,
     side_by_side,
 )
+from wrapperir.kernels.torch_extensions import TORCH_LIBRARIES, compile_with_torch
 from wrapperir.text import parse_program
 from wrapperir_cpp.artifact_files import TEXT
 from wrapperir_cpp.layout import (
@@ -41,6 +42,7 @@ from wrapperir_cpp.layout import (
     POOLS_LIBRARY,
     POOLS_NAME,
     POOLS_SOURCE,
+    PRIVATEUSE1_SOURCE,
 )
 from wrapperir_cpp.triton_kernels import compile_triton_kernels
 
@@ -62,7 +64,6 @@ _HOST_FLAGS = (
     # Numbers are computed as written, on every machine.
     "-ffp-contract=off",
 )
-_BRIDGE_FLAGS = ("-std=c++20", "-O1", "-fPIC", "-fvisibility=hidden", "-w")
 _EXPORTED = ("wrapperir_*", "AOTInductor*")
 _BESIDE = {
     BRIDGE_SOURCE: (BRIDGE_LIBRARY, ()),
@@ -72,7 +73,8 @@ _BESIDE = {
 
 With each, the name of its library and flags to link it.
 """
-_TORCH = ("libtorch_cpu.so", "libc10.so")
+_WITH_TORCH = frozenset({*_BESIDE, PRIVATEUSE1_SOURCE})
+"""Sources that include PyTorch's C++ headers."""
 _RUNTIME = Path(__file__).with_name("runtime")
 
 
@@ -194,7 +196,7 @@ def _build_libraries(
         objects = _build_objects(files, objects)
         kernel_objects = pending.result()
     facts = cast(dict[str, list[str]], json.loads(files[BUILD_FACTS]))
-    libraries = [*_TORCH, *facts["libraries"]]
+    libraries = [*TORCH_LIBRARIES, *facts["libraries"]]
     host = [path for name, path in objects.items() if name not in _BESIDE]
     openmp = ("-fopenmp",) if kernels else ()
     program = [*host, *kernel_objects]
@@ -254,12 +256,12 @@ def build_object(
         DiagnosticError: WIR709, it does not compile; WIR710, it cannot be kept.
     """
     major, minor = torch.__version__.split(".")[:2]
-    flags = _BRIDGE_FLAGS if path in _BESIDE else _HOST_FLAGS
-    if path == POOLS_SOURCE:
-        flags = (*flags, "-isystem", str(cuda_headers))
-    folder = Path(torch.__file__).parent / "include"
     version = (f"-DWRAPPERIR_TORCH_MAJOR={major}", f"-DWRAPPERIR_TORCH_MINOR={minor}")
-    flags = (*flags, *version, "-isystem", str(folder))
+    if path in _WITH_TORCH:
+        cuda = ("-isystem", str(cuda_headers)) if path == POOLS_SOURCE else ()
+        return compile_with_torch(path, text, headers, (*version, *cuda))
+    folder = Path(torch.__file__).parent / "include"
+    flags = (*_HOST_FLAGS, *version, "-isystem", str(folder))
     return compile_object(find_compiler(), path, text, headers, flags)
 
 
@@ -340,7 +342,7 @@ def build_binding() -> Path:
     source = texts.pop("binding.cpp")
     flags = [*_HOST_FLAGS, f"-I{sysconfig.get_path('include')}"]
     compiled = compile_object(compiler, "binding.cpp", source, texts, flags)
-    libraries = ["libtorch_python.so", *_TORCH]
+    libraries = ["libtorch_python.so", *TORCH_LIBRARIES]
     return link_library(compiler, "binding", [compiled], libraries, ["PyInit_*"])
 
 

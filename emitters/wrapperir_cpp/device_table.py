@@ -1,5 +1,6 @@
 """Kinds of device: their names in emitted C++, and their parts of the runtime."""
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import LiteralString
 
@@ -71,5 +72,29 @@ CUDA_TABLE = DeviceTable(
     ),
     alignment=CUDA_ALIGNMENT,
 )
+
+
+def privateuse1_table(
+    kind: str,
+    headers: Sequence[LiteralString] = (),
+    files: Sequence[Path] = (),
+    reserved: Iterable[str] = (),
+) -> DeviceTable:
+    """Return the table of a device that a backend adds to PyTorch as PrivateUse1.
+
+    Its memory, streams and events are those of the guard and the allocator that the backend
+    registers.  ``headers`` declare what launches its kernels; with other sources they are
+    among ``files``, and ``reserved`` are the names that they declare.
+    """
+    return DeviceTable(
+        kind=kind,
+        enumerator="privateuseone",
+        functions="privateuse1_functions",
+        headers=("privateuse1.h", *headers),
+        files=(*runtime_files("privateuse1.h", "privateuse1.cpp"), *files),
+        reserved=frozenset({"privateuse1_functions", "stream_id", *reserved}),
+    )
+
+
 DEVICE_FILES = runtime_files("device.h", "device.cpp")
 """Files of the runtime that every kind with a table of functions needs."""

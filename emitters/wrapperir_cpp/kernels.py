@@ -22,7 +22,9 @@ from wrapperir.ir import (
 )
 from wrapperir_cpp.context import Context
 from wrapperir_cpp.layout import KERNELS
+from wrapperir_cpp.literals import format_string
 from wrapperir_cpp.module_text import CppModule
+from wrapperir_cpp.streams import format_stream_handle
 
 Addresses: TypeAlias = Callable[[int], Fragment]
 """Returns the address of the tensor at a position of a call's arguments."""
@@ -172,3 +174,27 @@ CPP_KERNELS = KernelLanguage(
     lambda context, line: declare_kernel(context.module, line), _format_launch
 )
 """C++ kernels, run by the host at their call."""
+
+
+def launched_kernels(function: LiteralString) -> KernelLanguage:
+    """Return C++ kernels that ``function`` launches on a stream of a device.
+
+    It is called as ``function(stream, "add", cpp_add, arguments...)``: the stream as the
+    device's functions take it, and the kernel's name in the program.
+    """
+
+    def format_launch(
+        context: Context,
+        line: KernelCallLine,
+        kernel: KernelDefinitionLine,
+        arguments: Sequence[LaunchArgument],
+    ) -> Fragment:
+        given = [
+            format_stream_handle(context, line.device, line.stream),
+            format_string(kernel.name),
+            context.module.kernels[kernel.name],
+            *format_arguments(context, kernel, arguments),
+        ]
+        return fragment("{}({})", fragment(function), joined(", ", given))
+
+    return KernelLanguage(CPP_KERNELS.declare, format_launch)

@@ -23,6 +23,8 @@ POOLS_NAME = "libwrapperir_graph_pools.so.1"
 
 A process loads one library of this name, which is that of ``runtime/graph_pools.h``.
 """
+PRIVATEUSE1_SOURCE = "runtime/privateuse1.cpp"
+"""Part of programs for devices of PyTorch's type PrivateUse1."""
 KERNELS = "kernels/"
 """Folder of the kernels; its files are not compiled with the program."""
 BUILD_FACTS = "build.json"

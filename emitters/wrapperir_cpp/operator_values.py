@@ -135,9 +135,12 @@ def _literal(
             raise refused(f"C++ has no tensors of the quantized dtype {name[:80]}")
         case wir.TorchEnum(kind, name) if name not in ENUMS.get(kind, ()):
             raise refused(f"torch has no {kind[:80]!a} named {name[:80]!a}")
-        case wir.Device(kind) if kind not in ("cpu", "cuda", "meta"):
-            raise refused(f"C++ has no device of kind {kind[:80]!a}")
-        case str() | wir.TorchEnum() | wir.Device() | wir.ComplexLiteral():
+        case wir.Device(kind, index):
+            table = context.tables.get(kind)
+            if table is None and kind != "meta":
+                raise refused(f"C++ has no device of kind {kind[:80]!a}")
+            return argument if table is None else wir.Device(table.enumerator, index)
+        case str() | wir.TorchEnum() | wir.ComplexLiteral():
             return argument
         case wir.BufferRef(name):
             raise refused(f"%{name[:80]} is not a literal")

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
-import torch
 from attrs import frozen
 
 from wrapperir.caching import built_once, digest_of
@@ -133,6 +132,8 @@ def compiler_version(command: tuple[str, ...]) -> str:
 
 def torch_facts() -> tuple[str, str]:
     """Return the version and place of torch, on which built files depend."""
+    import torch  # late: extensions of torch are built while it is imported
+
     return torch.__version__, str(Path(torch.__file__).parent)
 
 
@@ -197,7 +198,8 @@ def link_library(
     Raises:
         DiagnosticError: WIR709, it does not link; WIR710, it cannot be kept.
     """
-    folder = Path(torch.__file__).parent / "lib"
+    _, torch_folder = torch_facts()
+    folder = Path(torch_folder) / "lib"
     libraries = [library for library in libraries if (folder / library).exists()]
     flags = (*_LINK_FLAGS, *flags, f"-Wl,-rpath,{folder}")
     facts = compiler.command, compiler.version, flags, libraries, exported

@@ -1,31 +1,20 @@
 """The C++ emitter for a made-up device, as another distribution would have it."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from wrapperir.emit import Fragment, Support, fragment, joined
+from wrapperir.emit import Support
 from wrapperir.ir import (
     BufferRef,
     ExternKernelLine,
-    KernelCallLine,
-    KernelDefinitionLine,
     Language,
     mul,
     product,
 )
-from wrapperir_cpp.context import Context
 from wrapperir_cpp.device_table import CPU_TABLE, DeviceTable
 from wrapperir_cpp.emitter import CppEmitter
-from wrapperir_cpp.kernels import (
-    CPP_KERNELS,
-    KernelLanguage,
-    KernelLanguages,
-    LaunchArgument,
-    format_arguments,
-)
+from wrapperir_cpp.kernels import KernelLanguages, launched_kernels
 from wrapperir_cpp.lines import CppLines
-from wrapperir_cpp.literals import format_string
 from wrapperir_cpp.memory import tensor_address
 from wrapperir_cpp.streams import format_device_call, format_stream_handle
 
@@ -41,28 +30,12 @@ ACME_TABLE = DeviceTable(
 )
 
 
-def _format_launch(
-    context: Context,
-    line: KernelCallLine,
-    kernel: KernelDefinitionLine,
-    arguments: Sequence[LaunchArgument],
-) -> Fragment:
-    """Return ``acme_run(c.acme_0->stream(1), "add", cpp_add, a, b, 64)``."""
-    parts = [
-        format_stream_handle(context, line.device, line.stream),
-        format_string(kernel.name),
-        context.module.kernels[kernel.name],
-        *format_arguments(context, kernel, arguments),
-    ]
-    return fragment("acme_run({})", joined(", ", parts))
-
-
 class AcmeLines(CppLines):
     """C++ kernels run on the device; copies to and from it are the driver's."""
 
     languages: ClassVar[KernelLanguages] = {
         **CppLines.languages,
-        ("acme", Language.CPP): KernelLanguage(CPP_KERNELS.declare, _format_launch),
+        ("acme", Language.CPP): launched_kernels("acme_run"),
     }
 
     def visit_extern_kernel(self, line: ExternKernelLine) -> None:
