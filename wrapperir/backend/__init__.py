@@ -199,7 +199,9 @@ def cache_key(options: BackendOptions) -> str | None:
     if partitioning is not None:
         parts += [partitioning.chosen, partitioning.fallback]
     if options.frontend == "lowering":
-        for device in ("cpu", "cuda", *sorted(emitter.support.hosted)):
+        support = emitter.support
+        own = support.hosted | (support.devices or frozenset())
+        for device in ("cpu", "cuda", *sorted(own - {"cpu", "cuda"})):
             parts += plugin_manager().renderers(device)
     packages = {package for _, defining in passes for package in defining}
     return compilation_key(partitioning or emitter, settings, parts, packages)

@@ -77,6 +77,7 @@ def reporting_failures(session: "Session") -> Generator[None]:
                 "there is no C++ compiler, which Inductor needs",
                 hint="install one, such as g++, or set CXX to it",
             ) from inner
+        _check_device(inner)
         at = frames[-1]
         raise Code.COMPILATION_FAILED.error(
             f"PyTorch failed to compile the graph: {type(inner).__name__}:"
@@ -84,6 +85,16 @@ def reporting_failures(session: "Session") -> Generator[None]:
             notes=(Note(message=f"raised at {at.filename}:{at.lineno}, in {at.name}"),),
             origin=_origin(inner),
         ) from inner
+
+
+def _check_device(error: Exception) -> None:
+    """Raise WIR661 for Inductor's error of a device that it does not know."""
+    name = torch._C._get_privateuse1_backend_name()
+    if isinstance(error, KeyError) and error.args == (name,):
+        raise Code.INVALID_OPTION.error(
+            f"option 'frontend': Inductor compiles nothing for device {name}",
+            hint="options={'frontend': 'lowering'} makes kernels without Inductor",
+        ) from error
 
 
 def _is_users(file: str) -> bool:

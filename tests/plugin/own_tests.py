@@ -1,0 +1,34 @@
+"""A distribution in ``plugins/`` is built, installed, and runs its own tests."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_PLUGINS = Path(__file__).parents[2] / "plugins"
+_PIP_OPTIONS = ("--quiet", "--no-deps", "--no-build-isolation", "--no-index")
+
+
+def check_own_tests(name: str, target: Path) -> None:
+    """Install a distribution in a folder beside the library, and run its tests.
+
+    The test is skipped, with the first reason, if any of them is.
+    """
+    plugin = _PLUGINS / name
+    install = [sys.executable, "-m", "pip", "install", *_PIP_OPTIONS, f"--target={target}"]
+    subprocess.run([*install, str(plugin)], check=True)
+    places = (str(target), os.environ.get("PYTHONPATH", ""))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))}
+    options = ("-q", "-rs", "-p", "no:cacheprovider", "-p", "no:randomly")
+    command = [sys.executable, "-m", "pytest", *options, str(plugin / "tests")]
+    done = subprocess.run(
+        command, env=environment, cwd=plugin, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+    skipped = re.search(r"^SKIPPED \[\d+\] \S+ (.*)$", done.stdout, re.MULTILINE)
+    if skipped:
+        pytest.skip(skipped[1])
+    assert re.search(r"^\d+ passed", done.stdout, re.MULTILINE), done.stdout
