@@ -10,6 +10,7 @@ import pytest
 
 from tests.docs.examples import SYBIL, named_file, parse_commands
 from tests.forked_processes import ProcessServer
+from tests.plugin.own_tests import install
 from tests.torch_release import BEFORE_2_13
 from wrapperir.tuning.choice_cache import fresh_choice_cache
 
@@ -41,13 +42,21 @@ def page_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
 @pytest.mark.usefixtures("page_folder")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_examples_work(
-    page: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    page: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     if BEFORE_2_13 and page.name == "getting-started.md":
         pytest.xfail(
             "torch.export of 2.11 does not record where a function's operators are"
         )
-    if "```console" in page.read_text():
+    if page.name == "private-device.md":
+        # A device of PyTorch's own is for the whole of a process: not for forked ones.
+        monkeypatch.setenv("PYTHONPATH", install("wrapperir-device-sim", tmp_path / "site"))
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        monkeypatch.setenv("PATH", path)
+    elif "```console" in page.read_text():
         server: ProcessServer = request.getfixturevalue("process_server")
         path = f"{server.commands}:{Path(sys.executable).parent}:{os.environ['PATH']}"
         monkeypatch.setenv("PATH", path)

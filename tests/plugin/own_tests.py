@@ -8,8 +8,15 @@ from pathlib import Path
 
 import pytest
 
-_PLUGINS = Path(__file__).parents[2] / "plugins"
+PLUGINS = Path(__file__).parents[2] / "plugins"
 _PIP_OPTIONS = ("--quiet", "--no-deps", "--no-build-isolation", "--no-index")
+
+
+def install(name: str, target: Path) -> str:
+    """Install a distribution in a folder, and return a PYTHONPATH with it."""
+    command = [sys.executable, "-m", "pip", "install", *_PIP_OPTIONS, f"--target={target}"]
+    subprocess.run([*command, str(PLUGINS / name)], check=True)
+    return os.pathsep.join(filter(None, (str(target), os.environ.get("PYTHONPATH", ""))))
 
 
 def check_own_tests(name: str, target: Path) -> None:
@@ -17,11 +24,8 @@ def check_own_tests(name: str, target: Path) -> None:
 
     The test is skipped, with the first reason, if any of them is.
     """
-    plugin = _PLUGINS / name
-    install = [sys.executable, "-m", "pip", "install", *_PIP_OPTIONS, f"--target={target}"]
-    subprocess.run([*install, str(plugin)], check=True)
-    places = (str(target), os.environ.get("PYTHONPATH", ""))
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))}
+    environment = {**os.environ, "PYTHONPATH": install(name, target)}
+    plugin = PLUGINS / name
     options = ("-q", "-rs", "-p", "no:cacheprovider", "-p", "no:randomly")
     command = [sys.executable, "-m", "pytest", *options, str(plugin / "tests")]
     done = subprocess.run(
