@@ -321,6 +321,25 @@ def test_threads_replay(fake_gpu: FakeGpu) -> None:
     assert "error" not in answer, answer
 
 
+@pytest.mark.parametrize(
+    ("text", "count"), [(SUMS + "  return %out, %r\n", 60), (AROUND, 200)]
+)
+def test_operands_of_many_nodes_are_copied_in_the_graph(
+    fake_gpu: FakeGpu, text: str, count: int
+) -> None:
+    line = "      kernel_call @triton_add(%t, %q, %o, 32)\n"
+    program = on_streams(text.replace(line, line * 9))
+    calls = [(seed, CURRENT) for seed in range(count)]
+    logs = fake_gpu.logs(program, calls=calls)
+    assert not any(line.startswith("copy") for log in logs for line in log)
+    changed = [sum(line.startswith("set exec") for line in log) for log in logs]
+    assert max(changed) >= 9
+    _first, *later = (n for n, log in enumerate(logs) if "begin pool of 0" in log)
+    assert (
+        min(changed[later[-1] + 1 :]) < 9
+    )  # the copies are changed in place of the launches
+
+
 DOUBLE = """\
 program @main(%x: mutated f32[32]) {
   %v = reinterpret %x as f32[32]

@@ -186,7 +186,7 @@ def _copy(target: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
     assert target.is_contiguous()
     assert source.is_contiguous()
     POOLS.meet("copy")
-    addresses = target.data_ptr(), source.data_ptr(), 4 * source.numel()
+    addresses = target.data_ptr(), source.data_ptr(), source.numel() * source.itemsize
     assert driver().cuMemcpyDtoDAsync_v2(*addresses, ctypes.c_void_p(current())) == 0
     return target
 

@@ -109,13 +109,13 @@ def check_errors_of_python_are_raised() -> None:
     made, capture = native_region(1, slow=lambda given, key, *_: keys.append(key))
     x = floats(16)
     made(x)
-    place = (x.data_ptr(), x.data_ptr(), 64, x.data_ptr() + MOVED, 64, False)
+    place = (x.data_ptr(), x.data_ptr(), 64, x.data_ptr() + MOVED, 64, False, False)
 
     def fail() -> None:
         raise MemoryError("no memory")
 
     graph = capture(lambda: None)
-    assert made.add(keys[0], graph, graph, graph, (place,), (), fail, None)
+    assert made.add(keys[0], graph, graph, graph, (place,), False, fail, None)
     for _ in range(3):
         with raises(MemoryError, "no memory"):
             made(x)
@@ -127,7 +127,7 @@ def _drop_recordings_that_run_python() -> None:
         1, slow=lambda given, key, *_: keys.append(key), recordings=2
     )
     x = floats(16)
-    place = (x.data_ptr(), x.data_ptr(), 64, x.data_ptr() + MOVED, 64, False)
+    place = (x.data_ptr(), x.data_ptr(), 64, x.data_ptr() + MOVED, 64, False, False)
     graph = capture(lambda: None)
     counts = []
 
@@ -142,7 +142,7 @@ def _drop_recordings_that_run_python() -> None:
                 store(self.key, self.depth - 1)
 
     def store(key: bytes, depth: int) -> None:
-        made.add(key, graph, graph, graph, (place,), (), None, Held(key, depth))
+        made.add(key, graph, graph, graph, (place,), False, None, Held(key, depth))
 
     for key in (b"8bytes_1", b"8bytes_2", b"8bytes_1", b"8bytes_3", b"8bytes_4"):
         store(key, 2)
@@ -160,10 +160,9 @@ def check_python_may_run_when_recordings_go() -> None:
 def check_wrong_recordings_are_errors() -> None:
     made, capture = native_region(1)
     graph = capture(lambda: None)
-    place = (512, 512, 64, 1024, 64, False)
-    for operands, copied in (((place,), (1,)), ((place,), (-1,)), ((3,), ())):
-        with pytest.raises((RuntimeError, OverflowError, SystemError)):
-            made.add(b"12345678", graph, graph, graph, operands, copied, None, None)
+    for operand, text in ((3, "."), ((512, 512, 64, 1024, 64, False, True), "not found")):
+        with pytest.raises((RuntimeError, SystemError), match=text):
+            made.add(b"12345678", graph, graph, graph, (operand,), True, None, None)
 
 
 # Nodes that are made by hand: their memory is not touched.
@@ -235,7 +234,7 @@ class Case(NamedTuple):
                 distance += 512
             distances.add(distance)
             moved = begin + offset + distance
-            result.append((begin + offset, begin, size, moved, size - offset, True))
+            result.append((begin + offset, begin, size, moved, size - offset, True, False))
         return tuple(result)
 
 
@@ -263,7 +262,7 @@ def replay(case: Case) -> list[str]:
         graph(case.addresses, 0x1234567),
         graph(displaced, 0x7654321),
     )
-    assert made.add(keys[0], *graphs, case.places, (), None, None)
+    assert made.add(keys[0], *graphs, case.places, False, None, None)
     driver().fake_run_graphs(False)
     driver().fake_instantiated()
     shown = []
@@ -416,7 +415,7 @@ def _is_movable(case: Case, change: int = 0) -> bool:
         return capture(work)
 
     graphs = graph(case.addresses), graph(case.addresses), graph(displaced, change)
-    return bool(made.add(b"8bytes_k", *graphs, case.places, (), None, None))
+    return bool(made.add(b"8bytes_k", *graphs, case.places, False, None, None))
 
 
 @nothing_lives_after()
@@ -445,7 +444,7 @@ def check_what_is_not_explained_does_not_move() -> None:
 
 def check_captures_of_other_work_do_not_move() -> None:
     made, capture = native_region(1)
-    place = (1 << 33, 1 << 33, 64, MOVED, 64, True)
+    place = (1 << 33, 1 << 33, 64, MOVED, 64, True, False)
     stream = ctypes.c_void_p(0x900)
 
     def one(size: int = 8, packed: bool = False) -> None:
@@ -470,10 +469,10 @@ def check_captures_of_other_work_do_not_move() -> None:
     for i, a in enumerate(works):
         for j, b in enumerate(works):
             graphs = [capture(work) for work in (a, a, b)]
-            movable = made.add(b"8bytes_k", *graphs, (place,), (), None, None)
+            movable = made.add(b"8bytes_k", *graphs, (place,), False, None, None)
             assert movable == (i == j), (i, j)
             graphs = [capture(work) for work in (a, b, a)]
-            movable = made.add(b"8bytes_k", *graphs, (place,), (), None, None)
+            movable = made.add(b"8bytes_k", *graphs, (place,), False, None, None)
             assert movable == (i == j), (i, j)
 
 

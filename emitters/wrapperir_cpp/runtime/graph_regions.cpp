@@ -133,25 +133,14 @@ bool RegionState::separates_operands(
 }
 
 void RegionState::replay(RegionRecording& found, const RegionCall& region) {
-  void* const stream = region.stream();
   for (size_t i = 0; i < found.results.size(); ++i) {
     found.results[i].make(region.result(i), region);
     addresses_.push_back(address_of(region.result(i), region.line));
   }
   Recording& recording = *found.recording;
   try {
-    for (size_t i = 0; i < addresses_.size(); ++i)
-      if (!found.is_copied[i]) recording.move(i, addresses_[i]);
-    for (const CopiedOperand& each : found.copied)
-      copy_memory(each.memory, addresses_[each.operand], each.bytes, stream);
-    recording.launch(stream);
-    for (const CopiedOperand& each : found.copied)
-      if (each.is_written)
-        copy_memory(addresses_[each.operand], each.memory, each.bytes, stream);
-    for (size_t i = 0; i < found.targets.size(); ++i)
-      copy_memory(
-          addresses_[region.given_count() + i], address_of(found.targets[i], region.line),
-          found.results[i].bytes, stream);
+    for (size_t i = 0; i < addresses_.size(); ++i) recording.move(i, addresses_[i]);
+    recording.launch(region.stream());
   } catch (const GraphError& error) {
     fail(region.line, "%s", error.message.c_str());
   }

@@ -47,17 +47,11 @@ class Recorder {
   }
 
   std::unique_ptr<RegionRecording> record(const std::set<size_t>& to_copy) {
-    for (size_t i : to_copy)
-      if (i < region_.given_count()) give_memory(i);
+    made_->is_copied.resize(region_.given_count());
+    for (size_t i : to_copy) give_memory(i);
     capture(at_, false);  // for the results' layouts, and memory that the pool lacks
     make_targets();
     record_at_two_places();
-    made_->is_copied.resize(at_.size());
-    for (const CopiedOperand& each : made_->copied) made_->is_copied[each.operand] = true;
-    if (!made_->recording->is_movable()) {
-      for (size_t i = region_.given_count(); i < at_.size(); ++i) made_->is_copied[i] = true;
-      made_->targets = std::move(targets_);
-    }
     return std::move(made_);
   }
 
@@ -81,8 +75,8 @@ class Recorder {
     if (written && written != bytes)
       throw GraphError{"it writes an operand with gaps, which cannot be copied"};
     void* memory = functions_.allocate(room_of(operand), region_.line);
-    at_[operand] = reinterpret_cast<uint64_t>(memory);
-    made_->copied.push_back({operand, at_[operand], bytes, written != 0});
+    made_->copied.push_back({operand, reinterpret_cast<uint64_t>(memory), bytes, written != 0});
+    made_->is_copied[operand] = true;
   }
 
   void make_targets() {
@@ -120,8 +114,12 @@ class Recorder {
     constexpr uint64_t most_room = 64 << 20;
     uint64_t largest = 0;
     for (size_t i = 0; i < at_.size(); ++i) {
-      operands.push_back({at_[i], at_[i], static_cast<uint64_t>(room_of(i)), 0});
-      largest = std::max(largest, operands.back().bytes);
+      const bool is_result = i >= region_.given_count();
+      const bool is_copied = is_result || made_->is_copied[i];
+      const bool is_absent = !is_result && is_block(i) && is_copied;  // no node has it
+      const auto bytes = static_cast<uint64_t>(is_absent ? 0 : room_of(i));
+      operands.push_back({at_[i], at_[i], bytes, 0, is_copied});
+      largest = std::max(largest, bytes);
     }
     const uint64_t size = std::min(largest, most_room) + (at_.size() + 2) * spacing;
     void* const room = functions_.allocate(size, region_.line);
@@ -140,11 +138,18 @@ class Recorder {
   Graph capture(const std::vector<uint64_t>& at, bool has_targets) const {
     std::vector<char*> places;
     for (uint64_t address : at) places.push_back(reinterpret_cast<char*>(address));
+    for (const CopiedOperand& each : made_->copied)
+      places[each.operand] = reinterpret_cast<char*>(each.memory);
     const size_t given = region_.given_count();
     char* const block = given > region_.tensors.size() ? places[given - 1] : nullptr;
     Capturing capturing(
         region_.call, region_.fact.stream, made_->pool->pool(), block, region_.line);
+    for (const CopiedOperand& each : made_->copied)
+      copy_memory(each.memory, at[each.operand], each.bytes, region_.stream());
     region_.block.run(region_.block.state, places.data());
+    for (const CopiedOperand& each : made_->copied)
+      if (each.is_written)
+        copy_memory(at[each.operand], each.memory, each.bytes, region_.stream());
     for (size_t i = 0; has_targets && i < region_.results.size(); ++i) {
       Tensor& result = region_.result(i);
       copy_memory(

@@ -34,7 +34,7 @@ struct ResultLayout {
   void make(Tensor& result, const RegionCall& region) const;
 };
 
-// An operand that has memory of its own in a recording; `bytes` are copied, 0 for none.
+// An operand that has memory of its own in a recording; the graph copies `bytes`, 0 for none.
 struct CopiedOperand {
   size_t operand;
   uint64_t memory;
@@ -56,7 +56,6 @@ struct RegionRecording {
   std::vector<CopiedOperand> copied;
   std::vector<bool> is_copied;  // by operand
   std::vector<ResultLayout> results;
-  std::vector<Tensor> targets;  // where the recording leaves results that cannot move
 };
 
 inline uint64_t address_of(const Tensor& tensor, int line) {

@@ -22,19 +22,16 @@ using wrapperir::Recording;
 
 AOTITorchError (*current_stream)(int32_t, void**);
 
-// The memory of an operand when it was recorded.
 struct Place {
-  uint64_t address;
   uint64_t bytes;  // from the first element to the end of the last
   bool is_written;
-  bool is_copied;  // replays copy the operand to this place
+  bool is_copied;  // the graph copies the operand to memory of its own
 };
 
 struct Entry {
   std::vector<uint64_t> key;
   std::unique_ptr<Recording> recording;
   std::vector<Place> places;  // by operand
-  std::vector<size_t> copied;  // the operands that replays copy
   PyObject* make_results = nullptr;  // makes tensors, which are the last operands; or None
   PyObject* held = nullptr;  // the graph, and what lives as long as the recording
 
@@ -137,13 +134,6 @@ PyObject* call_slow(
   return result;
 }
 
-void copy(uint64_t to, uint64_t from, uint64_t bytes, void* stream) {
-  if (!bytes) return;
-  wrapperir::check_graph(
-      wrapperir::graph_driver()->cuMemcpyDtoDAsync_v2(to, from, bytes, stream),
-      "copying an operand");
-}
-
 // Replay a recording; `addresses` are those of the arguments.  Python runs before the operands
 // are moved, so nothing comes between that and the launch.
 PyObject* replay(Entry& entry, std::vector<uint64_t>& addresses, void* stream) {
@@ -154,14 +144,8 @@ PyObject* replay(Entry& entry, std::vector<uint64_t>& addresses, void* stream) {
     read_address(PyTuple_GET_ITEM(results, i), addresses);
   Recording& recording = *entry.recording;
   try {
-    for (size_t i = 0; i < addresses.size(); ++i)
-      if (!entry.places[i].is_copied) recording.move(i, addresses[i]);
-    for (const size_t i : entry.copied)
-      copy(entry.places[i].address, addresses[i], entry.places[i].bytes, stream);
+    for (size_t i = 0; i < addresses.size(); ++i) recording.move(i, addresses[i]);
     recording.launch(stream);
-    for (const size_t i : entry.copied)
-      if (entry.places[i].is_written)
-        copy(addresses[i], entry.places[i].address, entry.places[i].bytes, stream);
   } catch (const GraphError& error) {
     Py_DECREF(results);
     return fail(error);
@@ -171,9 +155,9 @@ PyObject* replay(Entry& entry, std::vector<uint64_t>& addresses, void* stream) {
 
 // Whether copies would separate operands that share memory that the block writes.
 bool separates_operands(const Entry& entry, const std::vector<uint64_t>& addresses) {
-  for (const size_t i : entry.copied) {
-    if (i >= addresses.size()) continue;  // a result
+  for (size_t i = 0; i < addresses.size(); ++i) {
     const Place& copied = entry.places[i];
+    if (!copied.is_copied) continue;
     for (size_t j = 0; j < addresses.size(); ++j) {
       const Place& other = entry.places[j];
       if (j != i && (copied.is_written || other.is_written) &&
@@ -310,17 +294,18 @@ void keep(Region& region, const std::shared_ptr<Entry>& made) {
     dropped.splice(dropped.end(), entries, std::prev(entries.end()));
 }
 
-// add(key, graph, again, displaced, operands, copied, make_results, held) -> whether operands
-// may move.  The graphs are objects of end(), `operands` are tuples as Operand and the bytes
-// and whether it is written of Place, `copied` are positions of operands.  A recording whose
-// results are neither moved nor copied is not kept.
+// add(key, graph, again, displaced, operands, is_last, make_results, held) -> whether all
+// operands may move.  The graphs are objects of end(), `operands` are tuples of an Operand's
+// numbers, then of its Place's.  Unless this is the last attempt, only a recording whose operands
+// may move is kept.
 PyObject* add(PyObject* self, PyObject* given) {
   Region& region = *reinterpret_cast<Region*>(self);
   Py_buffer key;
-  PyObject *graphs[3], *operands, *copied, *make_results, *held;
+  PyObject *graphs[3], *operands, *make_results, *held;
+  int is_last = 0;
   if (!PyArg_ParseTuple(
-          given, "y*OOOO!O!OO", &key, &graphs[0], &graphs[1], &graphs[2], &PyTuple_Type,
-          &operands, &PyTuple_Type, &copied, &make_results, &held))
+          given, "y*OOOO!pOO", &key, &graphs[0], &graphs[1], &graphs[2], &PyTuple_Type,
+          &operands, &is_last, &make_results, &held))
     return nullptr;
   const auto made = std::make_shared<Entry>();
   Entry& entry = *made;
@@ -335,23 +320,16 @@ PyObject* add(PyObject* self, PyObject* given) {
   std::vector<Operand> read;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(operands); ++i) {
     unsigned long long address, begin, bytes, moved, own_bytes;
-    int is_written = 0;
+    int is_written = 0, is_copied = 0;
     if (!PyArg_ParseTuple(
-            PyTuple_GET_ITEM(operands, i), "KKKKKp", &address, &begin, &bytes, &moved, &own_bytes,
-            &is_written))
+            PyTuple_GET_ITEM(operands, i), "KKKKKpp", &address, &begin, &bytes, &moved, &own_bytes,
+            &is_written, &is_copied))
       return nullptr;
-    read.push_back({address, begin, bytes, moved});
-    entry.places.push_back({address, own_bytes, is_written != 0, false});
+    const bool is_result = i >= region.tensors;
+    read.push_back({address, begin, own_bytes ? bytes : 0, moved, is_result || is_copied});
+    entry.places.push_back({own_bytes, is_written != 0, is_copied != 0});
   }
-  bool are_results_copied = true;
   try {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(copied); ++i) {
-      entry.copied.push_back(PyLong_AsSize_t(PyTuple_GET_ITEM(copied, i)));
-      if (PyErr_Occurred()) return nullptr;
-      entry.places.at(entry.copied.back()).is_copied = true;
-    }
-    for (size_t i = static_cast<size_t>(region.tensors); i < entry.places.size(); ++i)
-      are_results_copied = are_results_copied && entry.places[i].is_copied;
     entry.recording =
         std::make_unique<Recording>(
             captured[0], captured[1], captured[2], read,
@@ -362,7 +340,7 @@ PyObject* add(PyObject* self, PyObject* given) {
     return fail({error.what()});
   }
   const bool is_movable = entry.recording->is_movable();
-  if (!is_movable && !are_results_copied) Py_RETURN_FALSE;
+  if (!is_movable && !is_last) Py_RETURN_FALSE;
   entry.make_results = Py_NewRef(make_results);
   entry.held = PyTuple_Pack(2, graphs[0], held);
   if (!entry.held) return nullptr;

@@ -11,12 +11,12 @@ are copied to new tensors of each call.  A region that cannot be recorded runs i
 
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 
@@ -137,19 +137,24 @@ class Recorder:
     def _record_in(
         self, pool: Any, arguments: tuple[Any, ...], key: bytes, copied: frozenset[int]
     ) -> None:
-        given = list(arguments)
-        for position in copied:
-            given[position] = self._copy_of(position, given[position])
-        numbers = given[self.tensors :]
-        again = self._capture(given[: self.tensors], (), numbers, pool)
+        given, numbers = list(arguments[: self.tensors]), arguments[self.tensors :]
+        memory = {position: self._copy_of(position, given[position]) for position in copied}
+        work = _Work(self.block, numbers, memory, self.written & copied)
+        again = self._capture(work, given, (), pool)
         make = _maker(again.results)
         del again  # its results, whose memory later captures get
         targets = [x for x in make() if isinstance(x, torch.Tensor)] if make else []
-        operands = [*given[: self.tensors], *targets]
+        operands = [*given, *targets]
         displaced, _room = _captures.displace(operands, self.device)
         written = self.written.union(range(self.tensors, len(operands)))
         places = tuple(
-            (*_addresses(operand), moved.data_ptr(), _bytes(operand), i in written)
+            (
+                *_addresses(operand),
+                moved.data_ptr(),
+                _bytes(operand),
+                i in written,
+                i in copied,
+            )
             for i, (operand, moved) in enumerate(zip(operands, displaced, strict=True))
         )
         # While the pool grows, each capture has its memory at other addresses.
@@ -157,15 +162,13 @@ class Recorder:
             # Other objects, so that what depends on objects is not taken for an address.
             aliases = [tensor.detach() for tensor in operands]
             again, captured, moved = (
-                self._capture(x[: self.tensors], x[self.tensors :], numbers, pool).graph
+                self._capture(work, x[: self.tensors], x[self.tensors :], pool).graph
                 for x in (operands, aliases, displaced)
             )
-            graphs = captured, again, moved
-            if self._add(key, graphs, places, operands, copied, make, pool):
+            is_last = attempt == _ATTEMPTS - 1
+            graphs, held = (captured, again, moved), (pool, memory)
+            if self.native.add(key, *graphs, places, is_last, make, held):
                 break
-            if attempt == _ATTEMPTS - 1:  # results too are copied from where they are made
-                copied = copied.union(range(self.tensors, len(operands)))
-                self._add(key, graphs, places, operands, copied, make, pool)
 
     def _copy_of(self, position: int, tensor: torch.Tensor) -> torch.Tensor:
         """Return memory for a tensor that replays copy."""
@@ -174,39 +177,53 @@ class Recorder:
         layout = tensor.shape, tensor.stride()
         return torch.empty_strided(*layout, dtype=tensor.dtype, device=tensor.device)
 
-    def _add(
-        self,
-        key: bytes,
-        graphs: tuple[Any, Any, Any],
-        places: tuple[tuple[int, ...], ...],
-        operands: Sequence[torch.Tensor],
-        copied: frozenset[int],
-        make: Callable[[], tuple[Any, ...]] | None,
-        pool: Any,
-    ) -> bool:
-        """Replace the recording of a key; return whether its operands may move."""
-        held = pool, [operands[i] for i in copied]
-        positions = tuple(sorted(copied))
-        is_movable: bool = self.native.add(key, *graphs, places, positions, make, held)
-        return is_movable
-
     def _capture(
         self,
+        work: "_Work",
         tensors: Sequence[torch.Tensor],
         targets: Sequence[torch.Tensor],
-        numbers: Sequence[object],
         pool: Any,
     ) -> Any:
-        """Capture the block, and copies of the tensors among its results to targets."""
+        """Capture the work with tensors and targets at some addresses."""
+        return _captures.capture(_native(), work.run, [tensors, targets], pool)
 
-        def block(*given: Any) -> Any:
-            results = self.block(*given)
-            found = [x for x in results or () if isinstance(x, torch.Tensor)]
-            for result, target in zip(found, targets, strict=False):
-                target.copy_(result)
-            return results
 
-        return _captures.capture(_native(), block, [*tensors, *numbers], pool)
+class _Work(NamedTuple):
+    """A block, and the copies around it.
+
+    ``memory`` has the copies of tensors by position; those of ``written`` are copied back.
+    """
+
+    block: RegionFunction
+    numbers: Sequence[Any]
+    memory: Mapping[int, torch.Tensor]
+    written: Collection[int]
+
+    def run(self, tensors: Sequence[torch.Tensor], targets: Sequence[torch.Tensor]) -> Any:
+        """Run the block, and copy the tensors among its results to targets."""
+        given = list(tensors)
+        for position, own in self.memory.items():
+            _copy_bytes(own, tensors[position])
+            given[position] = own
+        results = self.block(*given, *self.numbers)
+        for position in self.written:
+            _copy_bytes(tensors[position], self.memory[position])
+        found = [x for x in results or () if isinstance(x, torch.Tensor)]
+        for result, target in zip(found, targets, strict=False):
+            target.copy_(result)
+        return results
+
+
+def _copy_bytes(target: torch.Tensor, source: torch.Tensor) -> None:
+    """Copy from a tensor's first element to the end of its last, with what is between."""
+    if size := _bytes(source):
+        _as_bytes(target, size).copy_(_as_bytes(source, size))
+
+
+def _as_bytes(tensor: torch.Tensor, size: int) -> torch.Tensor:
+    storage = tensor.untyped_storage()
+    empty = torch.empty(0, dtype=torch.uint8, device=tensor.device)
+    return empty.set_(storage, tensor.data_ptr() - storage.data_ptr(), (size,), (1,))
 
 
 def _addresses(tensor: torch.Tensor) -> tuple[int, int, int]:

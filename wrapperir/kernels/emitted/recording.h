@@ -4,7 +4,8 @@
 // Words of a node's parameters that differ between the first two captures are not initialised, or
 // point to memory of the host.  Of the others, a word that the third capture changes by exactly
 // the distance of one operand is a pointer into that operand, or to its end, and is rewritten
-// when the operand moves.  If it changes anything else, operands cannot move.
+// when the operand moves.  If it changes anything else, only those operands can move that nothing
+// but the recording's own copies reads or writes.
 #pragma once
 
 #include <stddef.h>
@@ -66,15 +67,16 @@ struct GraphNode {
 struct Operand {
   uint64_t address;
   uint64_t begin;
-  uint64_t bytes;
+  uint64_t bytes;  // of the storage; 0 if no node has the operand
   uint64_t displaced;  // the first element's address in the other capture
+  bool is_copied;  // the graph copies it to or from its own memory, and has no other use of it
 };
 
 class Recording {
  public:
   // `graph` must outlive this object.  `again` and `displaced` are captures of the same work, the
   // latter with each operand at its displaced address.  The last operands are targets: the work
-  // ends with copies of `results` to them.
+  // ends with copies of `results` to them.  Throws if a copy of an operand is not found.
   Recording(
       void* graph, void* again, void* displaced, const std::vector<Operand>& operands,
       size_t results)
@@ -100,7 +102,8 @@ class Recording {
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
 
-  // Whether all operands may move: each difference of the captures was explained.
+  // Whether all operands may move, not just those that are copied: each difference of the
+  // captures was explained.
   bool is_movable() const { return is_movable_; }
   // Nodes whose parameters point into an operand.
   size_t nodes_of(size_t operand) const { return nodes_of_[operand]; }
@@ -299,10 +302,14 @@ class Recording {
     for (size_t i = 0; i < operands.size(); ++i)
       by_distance.emplace(operands[i].displaced - operands[i].address, i);
     is_movable_ = again.size() == nodes_.size() && displaced.size() == nodes_.size();
-    for (uint32_t i = 0; is_movable_ && i < nodes_.size(); ++i) {
+    const size_t count = is_movable_ ? nodes_.size() : 0;
+    for (uint32_t i = 0; i < count; ++i) {
+      if (!is_alike(nodes_[i], again[i]) || !is_alike(nodes_[i], displaced[i])) {
+        is_movable_ = false;
+        continue;
+      }
       const std::vector<uint64_t>&words = nodes_[i].words, &others = displaced[i].words;
-      is_movable_ = is_alike(nodes_[i], again[i]) && is_alike(nodes_[i], displaced[i]);
-      for (uint32_t word = 0; is_movable_ && word < words.size(); ++word) {
+      for (uint32_t word = 0; word < words.size(); ++word) {
         if (words[word] == others[word] || words[word] != again[i].words[word]) continue;
         size_t operand = operands.size(), explanations = 0;
         const auto found = by_distance.equal_range(others[word] - words[word]);
@@ -312,14 +319,20 @@ class Recording {
           operand = entry->second;
           ++explanations;
         }
-        is_movable_ = explanations == 1 && can_change(nodes_[i]);
-        if (!is_movable_) break;
+        if (explanations != 1 || !can_change(nodes_[i])) {
+          is_movable_ = false;
+          continue;
+        }
         std::vector<Site>& sites = sites_[operand];
         nodes_of_[operand] += sites.empty() || sites.back().node != i;
         sites.push_back({i, word});
       }
     }
-    if (!is_movable_) sites_.assign(operands.size(), {});
+    for (size_t i = 0; i < operands.size(); ++i) {
+      if (!operands[i].is_copied && !is_movable_) sites_[i].clear();
+      if (operands[i].is_copied && operands[i].bytes && sites_[i].empty())
+        throw GraphError{"a copy of an operand is not found in it"};
+    }
   }
 
   // Whether the driver changes the addresses of a node: copies and fills of rows stay.
