@@ -209,6 +209,21 @@ def test_a_drawn_counterexample_is_small() -> None:
     assert len(parse_program(failed.program).lines) <= 6
 
 
+def test_a_drawn_program_that_fails_at_times_is_a_failure() -> None:
+    calls = 0
+
+    def fails_once(case: Case) -> list[CheckResult]:
+        nonlocal calls
+        calls += 1
+        (result,) = has_zeros(case)
+        return [evolve(result, status=Status.FAILED if calls == 3 else Status.PASSED)]
+
+    *passed, failed = check_drawn(SMALL, fails_once, 20, 0, shrinking=60)
+    assert [result.status for result in passed] == [Status.PASSED] * 2
+    assert failed.status is Status.FAILED
+    assert parse_program(failed.program)
+
+
 def test_a_drawn_counterexample_repeats() -> None:
     selection = CheckSelection(
         features=frozenset({"drawn programs"}), examples=150, shrinking=2

@@ -61,7 +61,7 @@ def check_drawn(
         case = Case("drawn", program, seeds=(number,))
         # Hypothesis looks for smaller ones until all that it tries pass.
         if time.monotonic() > end:
-            results = [r for r in failed[-1:] if (r.program, r.seed) == _key(case)]
+            results = [r for r in failed if (r.program, r.seed) == _key(case)]
         else:
             results = list(check(case))
         found = [result for result in results if result.status is Status.FAILED]
@@ -80,6 +80,9 @@ def check_drawn(
         yield failed[-1]
     except HypothesisException as error:
         yield from passed
+        if failed:  # not each time, so that there is no smaller one
+            yield failed[-1]
+            return
         yield CheckResult(DRAWN, "drawn", Status.SKIPPED, f"none could be drawn: {error}")
     else:
         yield from passed
