@@ -6,7 +6,9 @@ import platform
 import subprocess
 import sys
 from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 import torch
@@ -21,21 +23,52 @@ HERE = Path(__file__).parent
 
 @pytest.fixture(scope="session")
 def captured(run_cache: Path) -> Generator[Capture]:
-    """Return what captures a case, in a process with a GPU that is made up."""
+    """Return what captures a case, in a process with a GPU that is made up.
+
+    The processes of a run capture a case once.
+    """
     if torch.cuda.is_available():
         pytest.skip("a real GPU is there")
     if platform.system() != "Linux":
         pytest.skip("the libraries of PyTorch are named as on Linux")
-    run_cache.mkdir(exist_ok=True)
-    library = run_cache / "made_up_gpu.so"
+    folder = run_cache / "captured"
+    folder.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+
+        @functools.cache
+        def process() -> subprocess.Popen[str]:
+            return stack.enter_context(_started(_library(run_cache)))
+
+        @functools.cache
+        def capture(name: str) -> list[Program]:
+            kept = folder / f"{quote(name, safe='')}.json"
+            with FileLock(f"{kept}.lock"):
+                if not kept.exists():
+                    kept.write_text(_answer(process(), name))
+            answer = json.loads(kept.read_text())
+            if "error" in answer:
+                raise CaptureFailedError(answer["error"])
+            return [parse_program(text) for text in answer["programs"]]
+
+        yield capture
+
+
+def _library(folder: Path) -> Path:
+    """Return the library of the made-up GPU, which the first process of a run builds."""
+    library = folder / "made_up_gpu.so"
     torch_folder = Path(torch.__file__).parent
     command = ["g++", "-std=c++20", "-shared", "-fPIC", f"-I{torch_folder / 'include'}"]
     source = HERE / "made_up_gpu.cpp"
     libraries = [f"-L{torch_folder / 'lib'}", "-lc10", "-ltorch_cpu"]
-    with FileLock(f"{library}.lock"):  # the first process of a run builds it
+    with FileLock(f"{library}.lock"):
         if not library.exists():
             command += [str(source), "-o", str(library), *libraries]
             subprocess.run(command, check=True)
+    return library
+
+
+@contextmanager
+def _started(library: Path) -> Generator[subprocess.Popen[str]]:
     with subprocess.Popen(
         [sys.executable, "-m", "tests.frontend_inductor.made_up_gpu", str(library)],
         stdin=subprocess.PIPE,
@@ -43,18 +76,17 @@ def captured(run_cache: Path) -> Generator[Capture]:
         text=True,
         cwd=HERE.parents[1],
     ) as process:
-
-        @functools.cache
-        def capture(name: str) -> list[Program]:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdin.write(f"{name}\n")
-            process.stdin.flush()
-            answer = json.loads(process.stdout.readline())
-            if "error" in answer:
-                raise CaptureFailedError(answer["error"])
-            return [parse_program(text) for text in answer["programs"]]
-
-        yield capture
+        yield process
         assert process.stdin is not None
         process.stdin.close()
+
+
+def _answer(process: subprocess.Popen[str], name: str) -> str:
+    """Return the programs of a case, or why it was not captured, as JSON."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(f"{name}\n")
+    process.stdin.flush()
+    line = process.stdout.readline()
+    assert line, "the process ended"
+    return line
