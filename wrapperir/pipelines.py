@@ -27,7 +27,7 @@ from wrapperir.passes import (
     PassCall,
     bind_arguments,
     capture_graphs,
-    capture_regions,
+    capture_named,
     format_call,
     parse_pipeline,
 )
@@ -127,7 +127,7 @@ def run_passes(
             a pass of a plugin fails; or the errors of the program that it returns, if the
             program before had none.
     """
-    capture: Callable[..., Captured] = capture_regions
+    capture: Callable[..., Captured] = capture_named
     for chosen in find_passes(passes):
         if chosen.run is capture_graphs:
             captured = capture(program, **chosen.arguments)

@@ -24,7 +24,11 @@ from wrapperir.backend import (
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import Value
 from wrapperir.emit.artifact import dump_folder
-from wrapperir.emit.default_passes import passes_to_run
+from wrapperir.emit.default_passes import (
+    capture_pass,
+    captures_graphs,
+    passes_to_run,
+)
 from wrapperir.emit.partition import PartitioningEmitter
 from wrapperir.emit.pipeline import find_emitter
 from wrapperir.frontend import Lowered
@@ -167,6 +171,19 @@ PLANNING = (
     "split_products",
     *MEMORY_PASSES[AFTER_OUT_VARIANTS:],
 )
+
+
+def test_graphs_are_captured_on_the_devices_that_record_them() -> None:
+    python = find_emitter("python")
+    assert capture_pass(python.support) == "capture_graphs"
+    recording = evolve(
+        python.support,
+        graphs=frozenset({"xy", "ab"}),
+        recorded=frozenset({"aten.mm.out"}),
+    )
+    wanted = 'capture_graphs(devices = "ab,xy", operators = "aten.mm.out")'
+    assert capture_pass(recording) == wanted
+    assert captures_graphs((wanted,))
 
 
 def test_graphs_are_captured_before_memory_is_planned() -> None:

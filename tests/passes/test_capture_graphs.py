@@ -23,6 +23,7 @@ from wrapperir.ir.line_effects import LineEffects
 from wrapperir.passes import Captured, capture_graphs, capture_regions
 from wrapperir.passes.capture_reasons import Reason
 from wrapperir.passes.replay_cost import count_calls, replay_gain
+from wrapperir.pipelines import run_passes
 from wrapperir.testing.pass_check import behaviour
 from wrapperir.testing.programs import programs
 from wrapperir.text import format_program, parse_program
@@ -702,3 +703,33 @@ def test_a_region_writes_a_donated_input_that_is_reused() -> None:
     assert "%b_0 = reinterpret %x_0 as f32[64, 64]@cuda\n" in text
     assert "aten.mul.out(%b_0, %a, out = %b_0) writes(%b_0)" in text
     assert text.count(" = allocate ") == 2
+
+
+def test_arguments_name_devices_and_operators() -> None:
+    program = parse_program(
+        """\
+wrapperir 1
+
+program @main(%x: f32[8]@acme) {
+  %y = allocate f32[8]@acme
+  extern_kernel aten.neg.out(%x, out = %y) writes(%y) @acme
+  %z = allocate f32[8]@acme
+  extern_kernel aten.relu.out(%y, out = %z) writes(%z) @acme
+  free %x
+  return %y, %z
+}
+"""
+    )
+
+    def held(pipeline: str) -> list[int]:
+        found = run_passes(program, pipeline)
+        return [count_calls(region) for region in regions(found)]
+
+    assert held("capture_graphs(least_gain = -100.0)") == []
+    assert held('capture_graphs(devices = "cuda,acme", least_gain = -100.0)') == [2]
+    one = 'operators = "aten.relu.out,aten.add.out", least_gain = -100.0'
+    assert held(f'capture_graphs(devices = "acme", {one})') == [1]
+    assert held('capture_graphs(devices = "acme", operators = "", least_gain = -1.0)') == []
+    found = capture_regions(program, None, -math.inf, frozenset())
+    assert found.report.outside[1].reason is Reason.OPERATOR
+    assert found.report.outside[1].detail == "acme records no calls of aten.neg.out"

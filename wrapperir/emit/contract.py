@@ -82,7 +82,9 @@ class Support:
     ``operators`` are the operators that lines may call, with their
     overloads (``aten.mm.default``); ``None`` is every operator.  ``hosted`` are the device
     kinds whose tensors callers have in memory of the host: a loaded program takes and
-    returns CPU tensors for them, and copies at its borders.
+    returns CPU tensors for them, and copies at its borders.  ``graphs`` are the device
+    kinds that record graph regions and replay them, and ``recorded`` the operators that may
+    be called in one; ``None`` is every operator.
     ``limits`` are parts of the messages with which the emitter refuses programs that the
     other fields allow; the conformance kit takes any other refusal (WIR702 to WIR705) of
     such a program for a failure.
@@ -100,6 +102,8 @@ class Support:
     branching: bool = False
     operators: frozenset[str] | None = None
     hosted: frozenset[str] = frozenset()
+    graphs: frozenset[str] = frozenset({"cuda"})
+    recorded: frozenset[str] | None = None
     limits: tuple[str, ...] = ()
 
 

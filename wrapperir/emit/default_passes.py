@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from wrapperir.diagnostics import DiagnosticError
-from wrapperir.emit.contract import Emitter
+from wrapperir.emit.contract import Emitter, Support
 from wrapperir.ir import AllocateLine, GraphRegionLine, Language, ReinterpretLine
 
 # Passes are imported late: a program that a cache has needs none.
@@ -37,7 +37,10 @@ def passes_to_run(
         _logger.warning("the %s emitter has no graph regions", emitter.name)
         graphs = False
     if named is None:
-        names = memory_passes(emitter.support.lines, graphs=graphs)
+        names = tuple(
+            capture_pass(emitter.support) if name == "capture_graphs" else name
+            for name in memory_passes(emitter.support.lines, graphs=graphs)
+        )
         can_multiply = emitter.support.lines >= {AllocateLine, ReinterpretLine}
         own = ["split_products"] if can_multiply else []
         if can_tile(emitter):
@@ -51,7 +54,19 @@ def passes_to_run(
         if can_multiply and not torch.are_deterministic_algorithms_enabled():
             names = ("multiply_convolutions", *names)
         return names
-    return ("capture_graphs", *named) if graphs and not captures_graphs(named) else named
+    is_missing = graphs and not captures_graphs(named)
+    return (capture_pass(emitter.support), *named) if is_missing else named
+
+
+def capture_pass(support: Support) -> str:
+    """Return the pass that captures graphs on the devices of an emitter, as text."""
+    given: dict[str, str] = {}
+    if support.graphs != Support().graphs:
+        given["devices"] = ",".join(sorted(support.graphs))
+    if support.recorded is not None:
+        given["operators"] = ",".join(sorted(support.recorded))
+    shown = ", ".join(f'{name} = "{value}"' for name, value in given.items())
+    return f"capture_graphs({shown})" if shown else "capture_graphs"
 
 
 def captures_graphs(passes: "Sequence[PassLike]") -> bool:

@@ -20,6 +20,7 @@ from wrapperir.passes.capture_graphs import (
     CapturedRegion,
     CaptureReport,
     capture_graphs,
+    capture_named,
     capture_regions,
 )
 from wrapperir.passes.check_nans import check_nans
@@ -72,6 +73,7 @@ __all__ = [
     "bind_arguments",
     "branch_attention",
     "capture_graphs",
+    "capture_named",
     "capture_regions",
     "check_nans",
     "format_call",

@@ -13,6 +13,8 @@ from wrapperir.passes.region_builder import build_region
 from wrapperir.passes.region_memory import RunSplitter
 from wrapperir.passes.replay_cost import LEAST_GAIN, replay_gain
 
+ALL_OPERATORS = "all"
+"""The argument ``operators`` for every operator."""
 GRAPH_DEVICES = frozenset({"cuda"})
 """The kinds of devices that can record and replay work."""
 
@@ -53,7 +55,13 @@ class Captured:
     report: CaptureReport
 
 
-def capture_graphs(program: wir.Program, *, least_gain: float = LEAST_GAIN) -> wir.Program:
+def capture_graphs(
+    program: wir.Program,
+    *,
+    devices: str = "cuda",
+    operators: str = ALL_OPERATORS,
+    least_gain: float = LEAST_GAIN,
+) -> wir.Program:
     """Return the program with its calls in graph regions where replay pays.
 
     Before::
@@ -95,25 +103,46 @@ def capture_graphs(program: wir.Program, *, least_gain: float = LEAST_GAIN) -> w
     after it.  A conditional on a number is a call, if a region may hold its blocks' lines.
     Outside are lines for which the host reads a value or has work to do, other lines with
     nested blocks, events, symbols, pools, and regions that save less than
-    ``least_gain`` microseconds.  Only devices that have graphs get regions.  Where one
-    region would raise the peak of live bytes, there are several, as
+    ``least_gain`` microseconds.  Only devices of the kinds ``devices``, with commas between
+    them, get regions, which call no operators but ``operators``.  Where one region would
+    raise the peak of live bytes, there are several, as
     :mod:`~wrapperir.passes.region_memory` says.
     """
-    return capture_regions(program, least_gain=least_gain).program
+    return capture_named(
+        program, devices=devices, operators=operators, least_gain=least_gain
+    ).program
+
+
+def capture_named(
+    program: wir.Program,
+    *,
+    devices: str = "cuda",
+    operators: str = ALL_OPERATORS,
+    least_gain: float = LEAST_GAIN,
+) -> Captured:
+    """Return what :func:`capture_graphs` returns, and a report."""
+    return capture_regions(
+        program,
+        frozenset(devices.split(",")),
+        least_gain,
+        None if operators == ALL_OPERATORS else frozenset(operators.split(",")),
+    )
 
 
 def capture_regions(
     program: wir.Program,
     devices: Container[str] | None = GRAPH_DEVICES,
     least_gain: float = LEAST_GAIN,
+    operators: Container[str] | None = None,
 ) -> Captured:
     """Return the program with graph regions, and a report.
 
     ``devices`` are the kinds of devices that may have regions; ``None`` is every kind.
+    ``operators`` are those that regions may call, if they can be recorded; ``None`` is all.
     Regions that save less than ``least_gain`` microseconds a replay are left out.  The time
     is linear in the program, with a logarithm where regions are cut for memory.
     """
-    survey = survey_lines(program, devices)
+    survey = survey_lines(program, devices, operators)
     outside = dict(survey.outside)
     names = wir.FreshNames(value_names(program))
     regions: list[CapturedRegion] = []

@@ -49,6 +49,7 @@ class LineReasons:
 
     Attributes:
         devices: The kinds of devices that have graphs; ``None`` is every kind.
+        operators: The operators that may be recorded; ``None`` is every operator.
         described: Kernels that take a tensor behind a descriptor.
         types: The type of each value so far.
         known: Symbols so far.
@@ -57,6 +58,7 @@ class LineReasons:
     """
 
     devices: Container[str] | None
+    operators: Container[str] | None
     described: frozenset[str]
     line_effects: LineEffects
     types: dict[str, wir.ValueType]
@@ -178,6 +180,9 @@ class LineReasons:
             return Outside(Reason.ADDRESS, detail)
         if not isinstance(line, wir.ExternKernelLine):
             return None
+        if self.operators is not None and line.operator not in self.operators:
+            detail = f"{line.device.kind} records no calls of {line.operator}"
+            return Outside(Reason.OPERATOR, detail)
         obstacle = recording_obstacle(line, self.types)
         if obstacle is not None:
             return Outside(Reason.OPERATOR, f"it {obstacle}")

@@ -54,12 +54,17 @@ class Survey:
         return self.roots.get(name, name)
 
 
-def survey_lines(program: wir.Program, devices: Container[str] | None) -> Survey:
+def survey_lines(
+    program: wir.Program,
+    devices: Container[str] | None,
+    operators: Container[str] | None = None,
+) -> Survey:
     """Return the runs of a program's own lines; linear in the program.
 
-    ``devices`` are the kinds of devices that have graphs; ``None`` is every kind.
+    ``devices`` are the kinds of devices that have graphs, and ``operators`` those that may
+    be recorded; ``None`` is all.
     """
-    surveyor = _Surveyor(program, devices)
+    surveyor = _Surveyor(program, devices, operators)
     for index, line in enumerate(program.lines):
         surveyor.take(index, line)
     for output in program.outputs:
@@ -74,6 +79,7 @@ def survey_lines(program: wir.Program, devices: Container[str] | None) -> Survey
 class _Surveyor:
     program: wir.Program
     devices: Container[str] | None
+    operators: Container[str] | None
     survey: Survey = field(init=False)
     reasons: LineReasons = field(init=False)
     inputs: frozenset[str] = field(init=False)
@@ -103,7 +109,11 @@ class _Surveyor:
         )
         self.is_in_order = order_streams(self.survey.effects).is_trivial
         self.reasons = LineReasons(
-            self.devices, behind_descriptors(program), effects, types
+            self.devices,
+            self.operators,
+            behind_descriptors(program),
+            effects,
+            types,
         )
         for symbol in program.symbols:
             self._define_symbol(symbol, on_entry=True)
