@@ -31,6 +31,8 @@ class DeviceTable:
         files: Paths of the kind's headers and sources; they are copied into artifacts.
         libraries: File names of PyTorch's libraries that are linked.
         reserved: Names that the headers declare: no value of a program gets one.
+        recorder: The parts of the runtime that record and replay its graph regions; none if
+            it has no graphs.
         allocation: The C++ function that makes an uninitialised tensor, as ``empty`` does.
         alignment: Bytes to which PyTorch aligns every allocation.
     """
@@ -42,6 +44,7 @@ class DeviceTable:
     files: tuple[Path, ...] = ()
     libraries: tuple[str, ...] = ()
     reserved: frozenset[str] = frozenset()
+    recorder: tuple[Path, ...] = ()
     allocation: LiteralString = "empty"
     alignment: int = CPU_ALIGNMENT
 
@@ -51,6 +54,19 @@ def runtime_files(*names: str) -> tuple[Path, ...]:
     return tuple(_RUNTIME / name for name in names)
 
 
+_REGIONS = runtime_files(
+    *("graph_regions.h", "region_calls.h", "result_layout.h", "result_layout.cpp")
+)
+CUDA_RECORDER = (
+    *_REGIONS,
+    *runtime_files("graph_regions.cpp", "region_recording.h", "region_recording.cpp"),
+    *runtime_files("graph_captures.h", "graph_captures.cpp"),
+    *runtime_files("graph_pools.h", "graph_pools.cpp"),
+    EMITTED / "recording.h",
+)
+"""Recordings of CUDA's driver, whose operands may move."""
+FIXED_RECORDER = (*_REGIONS, *runtime_files("fixed_regions.cpp"))
+"""Recordings by a table's ``graphs``, whose operands are where they were recorded."""
 CPU_TABLE = DeviceTable(kind="cpu", enumerator="cpu")
 CUDA_TABLE = DeviceTable(
     kind="cuda",
@@ -70,6 +86,7 @@ CUDA_TABLE = DeviceTable(
             *("bfloat16_bits", "describe", "half_bits", "launch", "multiply", "narrow"),
         }
     ),
+    recorder=CUDA_RECORDER,
     alignment=CUDA_ALIGNMENT,
 )
 
@@ -93,6 +110,7 @@ def privateuse1_table(
         headers=("privateuse1.h", *headers),
         files=(*runtime_files("privateuse1.h", "privateuse1.cpp"), *files),
         reserved=frozenset({"privateuse1_functions", "stream_id", *reserved}),
+        recorder=FIXED_RECORDER,
     )
 
 

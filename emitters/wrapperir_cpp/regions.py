@@ -14,7 +14,6 @@ from wrapperir.emit.graph_regions import (
 )
 from wrapperir_cpp.blocks import CppBlocks, EmitLines
 from wrapperir_cpp.context import Context
-from wrapperir_cpp.device_table import EMITTED, runtime_files
 from wrapperir_cpp.layout import RUNTIME
 from wrapperir_cpp.literals import format_bool, format_int, format_string
 from wrapperir_cpp.memory import tensor_address
@@ -26,11 +25,6 @@ from wrapperir_cpp.streams import (
 )
 from wrapperir_cpp.value_storage import RootStorage, StorageView, bytes_of, handle_of
 
-_PARTS = ("graph_regions", "region_recording", "graph_captures", "graph_pools")
-_FILES = (
-    *runtime_files(*(f"{part}.{ending}" for part in _PARTS for ending in ("h", "cpp"))),
-    EMITTED / "recording.h",
-)
 _LONGEST_NAME = 180
 
 
@@ -38,7 +32,8 @@ def _reason_against_recording(
     context: Context, line: wir.GraphRegionLine, streams: RegionStreams
 ) -> str | None:
     """Return why a region is not recorded, ``None`` if it is."""
-    if line.device.kind != "cuda":
+    table = context.table_of(line.device)
+    if table is None or not table.recorder:
         return f"{line.device} has no graphs"
     if streams.acts_on_first and (streams.side or line.stream):
         return "it fills memory, or has a block, beside its stream"
@@ -131,7 +126,9 @@ def _emit_run(
     )
     number = format_int(len(context.regions))
     context.regions.append(name)
-    for path in _FILES:
+    table = context.table_of(line.device)
+    assert table is not None  # it has a recorder
+    for path in table.recorder:
         context.module.files[f"{RUNTIME}{path.name}"] = path.read_text("utf-8")
     written = written_tensors(context.facts, line)
     places: dict[str, int] = {}

@@ -6,6 +6,17 @@
 
 namespace wrapperir {
 
+// The graphs of a kind of device. What is given to the current stream between begin() and end(), and
+// to streams that wait for it, is recorded, and memory that is allocated meanwhile is the graph's.
+// Operands of a replay are where they were.
+struct GraphFunctions {
+  bool (*exist)();
+  void* (*begin)(int line);
+  void (*end)(void* graph, int line);
+  void (*replay)(void* graph, int line);  // on the current stream
+  void (*drop)(void* graph);              // after its end
+};
+
 // The operations of a kind of device. Functions with a line throw Failure; others do not fail.
 // Streams and events are pointers whose type the kind decides.
 struct DeviceFunctions {
@@ -33,6 +44,7 @@ struct DeviceFunctions {
   // The time between two timed events. If null, multi-kernels run their first kernel untimed.
   double (*microseconds)(void* begin, void* end, int line);
   bool (*is_captured)(void* stream, int line);  // into a graph, where nothing may be timed
+  const GraphFunctions* graphs;  // null if CUDA's driver records them, or nothing does
 };
 
 // The streams, events and memory that a program's calls need on one device.

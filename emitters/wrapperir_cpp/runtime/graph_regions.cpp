@@ -2,7 +2,6 @@
 #include "graph_regions.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include <atomic>
 #include <list>
@@ -14,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "program.h"
 #include "region_recording.h"
 
 namespace wrapperir {
@@ -134,7 +132,8 @@ bool RegionState::separates_operands(
 
 void RegionState::replay(RegionRecording& found, const RegionCall& region) {
   for (size_t i = 0; i < found.results.size(); ++i) {
-    found.results[i].make(region.result(i), region);
+    found.results[i].make(
+        region.result(i), Device::cuda, region.call.index(), region.line);
     addresses_.push_back(address_of(region.result(i), region.line));
   }
   Recording& recording = *found.recording;
@@ -203,39 +202,18 @@ bool RegionState::replay_or_record(
   return true;
 }
 
-RegionState& state_of(DeviceFrame& kept) {
-  void* made = __atomic_load_n(&kept.state, __ATOMIC_ACQUIRE);
-  if (made) return *static_cast<RegionState*>(made);
-  static std::mutex mutex;
-  // If a program is closed by a static destructor, CUDA and PyTorch's allocator may be gone.
-  static std::atomic<bool> is_ending{false};
-  [[maybe_unused]] static const int registered = atexit([] { is_ending = true; });
-  std::lock_guard<std::mutex> held(mutex);
-  if (!kept.state) {
-    kept.destroy = [](void* state) {
-      if (!is_ending) delete static_cast<RegionState*>(state);
-    };
-    __atomic_store_n(&kept.state, static_cast<void*>(new RegionState), __ATOMIC_RELEASE);
-  }
-  return *static_cast<RegionState*>(kept.state);
-}
-
 }  // namespace
 
 void run_region(
     int line, DeviceFrame& kept, const RegionFact& fact, DeviceCall& call,
     std::initializer_list<RegionTensor> tensors, std::initializer_list<uint64_t> numbers,
     std::initializer_list<Tensor*> results, const RegionBlock& block) {
+  const RegionCall region = {line, fact, call, tensors, results, block};
   const bool has_graphs = graph_driver() && call.functions().is_captured;
   if (has_graphs && !call.functions().is_captured(call.stream(fact.stream), line)) {
-    const RegionCall region = {line, fact, call, tensors, results, block};
-    if (state_of(kept).replay_or_record(region, numbers)) return;
+    if (state_of<RegionState>(kept).replay_or_record(region, numbers)) return;
   }
-  std::vector<char*> places;
-  for (const RegionTensor& tensor : tensors) places.push_back(tensor.address);
-  block.run(block.state, places.data());
-  // Memory that several streams used goes to the stream that it was allocated on.
-  if (fact.has_branches) call.fork(line, fact.stream);
+  run_block(region);
 }
 
 }  // namespace wrapperir

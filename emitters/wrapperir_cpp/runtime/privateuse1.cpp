@@ -2,12 +2,16 @@
 // of PyTorch.
 #include "privateuse1.h"
 
+#if __has_include(<ATen/core/GraphImplInterface.h>)
+#include <ATen/core/GraphImplInterface.h>
+#endif
 #include <c10/core/Allocator.h>
 #include <c10/core/Event.h>
 #include <c10/core/Stream.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/util/Exception.h>
 
+#include <memory>
 #include <mutex>
 #include <unordered_set>
 #include <vector>
@@ -198,6 +202,27 @@ bool is_captured(void* stream, int line) {
 #endif
 }
 
+#if __has_include(<ATen/core/GraphImplInterface.h>)
+using Graph = at::GraphImplInterface;
+
+const GraphFunctions graphs = {
+    [] { return at::has_graph_impl(type); },
+    [](int line) {
+      return checked(line, [] {
+        std::unique_ptr<Graph> made = at::create_graph_impl(type);
+        made->capture_begin();
+        return static_cast<void*>(made.release());
+      });
+    },
+    [](void* graph, int line) { checked(line, [&] { static_cast<Graph*>(graph)->capture_end(); }); },
+    [](void* graph, int line) { checked(line, [&] { static_cast<Graph*>(graph)->replay(); }); },
+    [](void* graph) { delete static_cast<Graph*>(graph); },
+};
+const GraphFunctions* const found_graphs = &graphs;
+#else
+const GraphFunctions* const found_graphs = nullptr;
+#endif
+
 }  // namespace
 
 int64_t stream_id(void* stream) { return stream_at(stream).id(); }
@@ -206,7 +231,7 @@ const DeviceFunctions privateuse1_functions = {
     enter,       leave,         current_stream, enter_stream, leave_stream, allocate,
     deallocate,  zero,          copy,           make_stream,  delete_stream, synchronize,
     make_event,  delete_event,  record,         wait,         wait_on_host, microseconds,
-    is_captured,
+    is_captured, found_graphs,
 };
 
 }  // namespace wrapperir

@@ -4,36 +4,8 @@
 #include <algorithm>
 #include <utility>
 
-extern "C" {
-AOTITorchError aoti_torch_get_dim(AtenTensorHandle, int64_t*);
-AOTITorchError aoti_torch_get_dtype(AtenTensorHandle, int32_t*);
-AOTITorchError aoti_torch_get_sizes(AtenTensorHandle, int64_t**);
-AOTITorchError aoti_torch_get_strides(AtenTensorHandle, int64_t**);
-size_t aoti_torch_dtype_element_size(int32_t);
-}
-
 namespace wrapperir {
 namespace {
-
-ResultLayout layout_of(AtenTensorHandle tensor, int line) {
-  ResultLayout made;
-  int64_t rank = 0, *sizes = nullptr, *strides = nullptr;
-  check(aoti_torch_get_dim(tensor, &rank), line);
-  check(aoti_torch_get_dtype(tensor, &made.dtype), line);
-  check(aoti_torch_get_sizes(tensor, &sizes), line);
-  check(aoti_torch_get_strides(tensor, &strides), line);
-  made.sizes.assign(sizes, sizes + rank);
-  made.strides.assign(strides, strides + rank);
-  int64_t last = 0;
-  bool is_empty = false;
-  for (int64_t i = 0; i < rank; ++i) {
-    last += (sizes[i] - 1) * strides[i];
-    is_empty = is_empty || !sizes[i];
-  }
-  const auto item = static_cast<int64_t>(aoti_torch_dtype_element_size(made.dtype));
-  made.bytes = is_empty ? 0 : (last + 1) * item;
-  return made;
-}
 
 // Makes the recording of a region.
 class Recorder {
@@ -84,7 +56,7 @@ class Recorder {
       made_->results.push_back(layout_of(region_.result(i).get(), region_.line));
       region_.result(i).reset();
       targets_.emplace_back();
-      made_->results[i].make(targets_[i], region_);
+      made_->results[i].make(targets_[i], Device::cuda, region_.call.index(), region_.line);
       at_.push_back(address_of(targets_[i], region_.line));
     }
   }
@@ -168,14 +140,6 @@ class Recorder {
 };
 
 }  // namespace
-
-void ResultLayout::make(Tensor& result, const RegionCall& region) const {
-  check(
-      aoti_torch_empty_strided(
-          static_cast<int64_t>(sizes.size()), sizes.data(), strides.data(), dtype,
-          torch_device(Device::cuda), region.call.index(), result.out()),
-      region.line);
-}
 
 RegionRecording::~RegionRecording() {
   for (const CopiedOperand& each : copied)

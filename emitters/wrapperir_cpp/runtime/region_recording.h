@@ -5,34 +5,10 @@
 #include <vector>
 
 #include "graph_captures.h"
-#include "graph_regions.h"
+#include "region_calls.h"
+#include "result_layout.h"
 
 namespace wrapperir {
-
-// One call of a region. Its operands are its tensors, then the call's block of memory if it has
-// one, then the results.
-struct RegionCall {
-  int line;
-  const RegionFact& fact;
-  DeviceCall& call;
-  const std::initializer_list<RegionTensor> tensors;
-  const std::initializer_list<Tensor*> results;
-  const RegionBlock& block;
-
-  void* stream() const { return call.stream(fact.stream); }
-  const RegionTensor& tensor(size_t i) const { return tensors.begin()[i]; }
-  Tensor& result(size_t i) const { return *results.begin()[i]; }
-  // The operands without results.
-  size_t given_count() const { return tensors.size() + (call.block() != nullptr); }
-};
-
-struct ResultLayout {
-  std::vector<int64_t> sizes, strides;
-  int32_t dtype = 0;
-  int64_t bytes = 0;  // from the first element on
-
-  void make(Tensor& result, const RegionCall& region) const;
-};
 
 // An operand that has memory of its own in a recording; the graph copies `bytes`, 0 for none.
 struct CopiedOperand {

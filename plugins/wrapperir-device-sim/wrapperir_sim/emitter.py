@@ -49,6 +49,8 @@ class SimEmitter(CppEmitter):
         devices=frozenset({"cpu", "sim"}),
         streams=frozenset({"cpu", "sim"}),
         descriptors=False,
+        graphs=frozenset({"sim"}),
+        recorded=frozenset(),
     )
 
     def live_bytes(self, device: str) -> int | None:

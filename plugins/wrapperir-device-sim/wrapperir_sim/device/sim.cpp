@@ -16,6 +16,7 @@
 #include <future>
 #include <map>
 #include <mutex>
+#include <set>
 #include <thread>
 
 namespace sim {
@@ -63,7 +64,8 @@ struct Device {
   char *host = nullptr, *kernels = nullptr;  // the same memory, where each of them has it
   size_t used = 0;
   int64_t live = 0;
-  std::map<std::pair<int64_t, size_t>, std::vector<char*>> free;
+  std::atomic<int64_t> replays = 0;
+  std::map<std::pair<int64_t, size_t>, std::set<char*>> free;
   std::map<void*, std::shared_ptr<Block>> blocks;
   std::deque<Queue> queues{1};
   std::exception_ptr error;
@@ -88,7 +90,7 @@ Device& device() {
 
 Block::~Block() {
   std::lock_guard held(device().mutex);
-  device().free[kind].push_back(address);
+  device().free[kind].insert(address);
   device().live -= kind.second;
 }
 
@@ -120,14 +122,14 @@ void* allocate(size_t bytes) {
   const std::shared_ptr<Recording> capture = queue(current).capture;
   Device& of = device();
   std::lock_guard held(of.mutex);
-  std::vector<char*>& free = of.free[kind];
+  std::set<char*>& free = of.free[kind];
   if (free.empty()) {
     TORCH_CHECK(kind.second <= Device::bytes - of.used, "sim is out of memory");
-    free.push_back(of.host + of.used);
+    free.insert(of.host + of.used);
     of.used += kind.second;
   }
-  const std::shared_ptr<Block> made(new Block{free.back(), kind});
-  free.pop_back();
+  const std::shared_ptr<Block> made(new Block{*free.begin(), kind});
+  free.erase(free.begin());
   of.live += kind.second;
   if (capture) capture->blocks.push_back(made);
   of.blocks[made->address] = made;
@@ -255,6 +257,7 @@ struct Graph final : at::GraphImplInterface {
   }
   void instantiate() override {}
   void replay() override {
+    ++device().replays;
     for (size_t i = 0; i < recording->work.size(); ++i)
       enqueue(current, [of = recording, i] { of->work[i](); });
   }
@@ -292,6 +295,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
 
 TORCH_LIBRARY(sim, library) {
   library.def("live_bytes", [] { return device().live; });
+  library.def("replays", [] { return device().replays.load(); });
 }
 
 }  // namespace
