@@ -116,6 +116,35 @@ def test_names_of_a_program_are_no_names_of_the_code(
     )
 
 
+ALIGNED = """\
+wrapperir 1
+
+program @main() {
+  %a = allocate f32[4] {align = 128}
+  free %a
+  return
+}
+"""
+
+
+def test_more_alignment_than_that_of_the_driver_is_no_failure(
+    installed: tuple[HostLanguage, Path, dict[str, str]], tmp_path: Path
+) -> None:
+    target, _, environment = installed
+    (tmp_path / "aligned.wir").write_text(ALIGNED)
+    command = [sys.executable, "-m", "wrapperir.cli", "plugins", "check", f"new_{target}"]
+    done = subprocess.run(
+        [*command, "--program", "aligned.wir"],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "drawn programs        0        0        1" in done.stdout
+    assert "refused with WIR705: memory is aligned to 64 bytes" in done.stdout
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_what_is_written_is_short_and_formatted(
     target: HostLanguage, tmp_path: Path
