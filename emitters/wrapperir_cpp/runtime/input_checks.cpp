@@ -53,6 +53,8 @@ std::string name_of_device(int32_t device, int32_t index) {
   std::string name = device >= 0 && device < count
       ? names[device]
       : "device type " + std::to_string(device);
+  if (device == torch_device(Device::privateuseone) && private_device_name)
+    name = private_device_name();
   return index < 0 || device == 0 ? name : name + ":" + std::to_string(index);
 }
 

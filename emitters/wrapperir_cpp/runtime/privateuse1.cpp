@@ -6,6 +6,7 @@
 #include <ATen/core/GraphImplInterface.h>
 #endif
 #include <c10/core/Allocator.h>
+#include <c10/core/DeviceType.h>
 #include <c10/core/Event.h>
 #include <c10/core/Stream.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -13,8 +14,11 @@
 
 #include <memory>
 #include <mutex>
+#include <string>
 #include <unordered_set>
 #include <vector>
+
+#include "program.h"
 
 namespace wrapperir {
 namespace {
@@ -224,6 +228,11 @@ const GraphFunctions* const found_graphs = nullptr;
 #endif
 
 }  // namespace
+
+const char* private_device_name() {
+  static const std::string name = c10::get_privateuse1_backend();
+  return name.c_str();
+}
 
 int64_t stream_id(void* stream) { return stream_at(stream).id(); }
 

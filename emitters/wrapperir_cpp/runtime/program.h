@@ -42,6 +42,8 @@ void check_input(wrapperir_value& value, const InputFact& fact);
 const char* error_message();
 // Set the message of a failure that fail() did not throw.
 void set_error_message(const char* message);
+// The name of devices of type PrivateUse1; only programs that use them have this function.
+__attribute__((weak)) const char* private_device_name();
 
 // Run `work`; return 0, or 1 if it threw, and set error_message().
 template <typename Work>

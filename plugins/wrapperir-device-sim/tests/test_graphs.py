@@ -83,6 +83,11 @@ def test_the_second_call_records_and_later_ones_replay(middle: str, factor: floa
     assert counts == [0, 1, 1, 1]
 
 
+def test_a_tensor_of_the_host_is_refused_by_the_name_of_the_device() -> None:
+    with pytest.raises(RuntimeError, match="%x needs to be on sim:0, not on cpu"):
+        load()([torch.ones(32), torch.ones(32).to("sim")])
+
+
 def test_results_of_earlier_replays_stay() -> None:
     program = load()
     x, y = torch.zeros(32).to("sim"), torch.ones(32).to("sim")
