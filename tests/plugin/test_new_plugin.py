@@ -116,6 +116,32 @@ def test_names_of_a_program_are_no_names_of_the_code(
     )
 
 
+OFFSET = """\
+wrapperir 1
+
+program @main(%x: f32[4; offset s0]) {
+  symbol s0: int 0..64 = offset(%x)
+  %v = reinterpret %x as f32[2; offset s0 + 2]
+  return %v, s0
+}
+"""
+
+
+def test_the_offset_of_an_input_is_that_of_the_call(
+    installed: tuple[HostLanguage, Path, dict[str, str]],
+) -> None:
+    target, _, environment = installed
+    script = (
+        "import torch\n"
+        "from wrapperir.emit import compile_program\n"
+        "from wrapperir.text import parse_program\n"
+        f"call = compile_program(parse_program({OFFSET!r}), emitter='new_{target}')\n"
+        "v, s0 = call([torch.arange(10.0)[3:7]])\n"
+        "assert (v.tolist(), s0) == ([5.0, 6.0], 3), (v, s0)\n"
+    )
+    subprocess.run([sys.executable, "-c", script], env=environment, check=True)
+
+
 ALIGNED = """\
 wrapperir 1
 

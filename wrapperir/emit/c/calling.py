@@ -28,6 +28,7 @@ class _Value(ctypes.Structure):
         ("source", ctypes.c_int64),
         ("memory", ctypes.c_void_p),
         ("bytes", ctypes.c_int64),
+        ("offset", ctypes.c_int64),
     ]
 
 
@@ -148,7 +149,7 @@ class CProgram:
 def _fill_input(value: _Value, given: Value) -> object:
     """Fill in an input; return what must live until the call."""
     if isinstance(given, torch.Tensor):
-        value.data = given.data_ptr()
+        value.data, value.offset = given.data_ptr(), given.storage_offset()
         return _give_arrays(value, given.shape, given.stride())
     if isinstance(given, float):
         value.real = given

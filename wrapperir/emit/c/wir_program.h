@@ -7,7 +7,8 @@
 /* An input, constant or output.
 
    A tensor has `data`, the address of its first element, and its sizes and strides in
-   elements.  A number has `whole`, or `real` if it is a float.  An output that is in the
+   elements; an input also has `offset`, the elements before the first in its storage.  A
+   number has `whole`, or `real` if it is a float.  An output that is in the
    memory of a value that the caller gave has its number in `source`.  Otherwise `source` is
    -1, and the caller releases `memory`, of `bytes` bytes, once for all outputs in it. */
 typedef struct {
@@ -19,6 +20,7 @@ typedef struct {
   int64_t source;
   void *memory;
   int64_t bytes;
+  int64_t offset;
 } wir_value;
 
 #endif
