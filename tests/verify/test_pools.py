@@ -266,6 +266,49 @@ def test_a_block_returns_nothing_of_the_pool_that_it_is_lent(result: str) -> Non
     assert codes(lines) == [Code.BORROWED_RESULT]
 
 
+PERHAPS = """  %p = allocate_pool pool[128]
+  %a = place f32[16] in %p at 0
+  {}
+  free %a
+  {}
+  %c = place f32[16] in %p at 32
+  free %c
+  {}
+  free %p
+  return"""
+
+VIEW = "extern_kernel aten.view.default(%{0}) aliases(%{0}) : f32[16]"
+SPLIT = "extern_kernel aten.split.Tensor(%a, 16) aliases(%a) : (f32[16], f32[16])"
+
+
+@pytest.mark.parametrize(
+    ("lines", "names"),
+    [
+        ([f"%v = {VIEW.format('a')}"], ["%v"]),
+        ([f"%v = {VIEW.format('a')}", f"%w = {VIEW.format('v')}"], ["%v", "%w"]),
+        ([f"%v = {VIEW.format('a')}", "%w = reinterpret %v as f32[4]"], ["%w", "%v"]),
+        ([f"%t = {SPLIT}", "%v = multi_output %t[0] : f32[16]"], ["%t", "%v"]),
+        ([f"%v = {VIEW.format('a')}", "%w = reuse %v as f32[16]"], ["%w"]),
+    ],
+)
+def test_what_may_be_a_view_of_a_placement_keeps_it_alive(
+    lines: list[str], names: list[str]
+) -> None:
+    made = "\n  ".join(lines)
+    frees = [f"free {name}" for name in names]
+    after = PERHAPS.format(made, "", "\n  ".join(frees))
+    assert codes(after) == [Code.PLACEMENT_OVERLAP]
+    for last in frees:  # all names but one are dropped before
+        before = "\n  ".join(each for each in frees if each != last)
+        assert codes(PERHAPS.format(made, before, last)) == [Code.PLACEMENT_OVERLAP]
+    assert codes(PERHAPS.format(made, "\n  ".join(frees), "")) == []
+
+
+def test_a_number_of_a_placement_does_not_keep_it_alive() -> None:
+    line = "%k = extern_kernel aten.item.default(%a) aliases(%a) : f32"
+    assert codes(PERHAPS.format(line, "", "")) == []
+
+
 def test_a_block_returns_what_is_in_a_pool_of_its_own() -> None:
     lines = """  %c = subgraph_call @block () : f32[16] {
     body () {

@@ -118,6 +118,23 @@ WRITE = "extern_kernel aten.zero_.default(%x) writes(%x)"
             "extern_kernel aten.g(%r) stream(1)",
             False,
         ),
+        *(
+            (
+                f"%r = extern_kernel aten.f(%w) aliases(%w) : f32[8]{line}",
+                "extern_kernel aten.g(%w) stream(1)",
+                is_race,
+            )
+            for line, is_race in (
+                ("", False),
+                ("\n  extern_kernel aten.h(%r)", False),
+                ("\n  extern_kernel aten.h(%r) writes(%r)", True),
+                (
+                    "\n  %s = extern_kernel aten.f(%r) aliases(%r) : f32[8]\n"
+                    "  extern_kernel aten.h(%s) writes(%s)\n  free %s",
+                    True,
+                ),
+            )
+        ),
         ("%r = extern_kernel aten.f() : i64", "extern_kernel aten.g(%r) stream(1)", False),
         # two devices
         (WRITE, "extern_kernel aten.g(%x) @cuda:0 stream(1)", False),

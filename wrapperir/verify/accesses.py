@@ -21,6 +21,8 @@ Runs: TypeAlias = tuple[tuple[int, int], ...]
 """Disjoint ranges of bytes in increasing order, not adjacent: begin and end of each."""
 
 _MOST_RUNS = 1024
+_MOST_PERHAPS = 8
+"""Results of operators that a result is perhaps a view of: the last ones of each source."""
 
 
 def runs_of(value: ValueFacts) -> Runs | None:
@@ -219,12 +221,18 @@ def merged_storage(sources: Sequence[ValueFacts]) -> StorageFacts:
     A write to the result may write a source, so all sources count as written.
     """
     result = StorageFacts(certain=False)
+    perhaps: dict[int, StorageFacts] = {}
     for value in sources:
         note_unknown_write(value.storage)
+        perhaps[id(value.storage)] = value.storage
+        others = [each for each in value.storage.perhaps if not each.certain]
+        roots = [each for each in value.storage.perhaps if each.certain]
+        perhaps |= {id(each): each for each in (*others[:_MOST_PERHAPS], *roots)}
         result.lender = result.lender or value.storage.lender
         if value.storage.placement is not None:
             result.lender = result.lender or value.storage.placement.lender
         result.read_only = result.read_only or value.storage.read_only
+    result.perhaps = tuple(perhaps.values())
     return result
 
 

@@ -42,6 +42,8 @@ def use_result(state: State, argument: wir.Argument) -> ValueFacts | None:
         placement = value.storage.placement
         if value.storage.lender is not None:
             _report_borrowed(state, value, value.storage.lender)
+            if value.storage.perhaps_in:
+                value.poison()
         elif placement is not None and placement.lender is not None:
             lender = placement.lender
             state.report_value(
@@ -312,7 +314,9 @@ def _define_parameters(
         outer = StorageFacts(workspace=DOES_FOR_ANY) if known is None else known.storage
         storage = inner.get(id(outer))
         if storage is None:
-            storage = evolve(outer, lender=None, read_only=None, placement=None)
+            storage = evolve(
+                outer, lender=None, read_only=None, placement=None, perhaps_in=()
+            )
             inner[id(outer)] = storage
             lent.append((outer, storage))
         value = define(state, parameter.name, parameter.type, Role.PARAMETER, storage)

@@ -55,8 +55,7 @@ def check_free(state: State, line: FreeLine) -> None:
         del scope.owned[name]
         value.live = False
         value.dropped = scope.index
-        if value.storage.placement is not None:
-            value.storage.placement.drop(scope)
+        value.storage.drop_name(scope)
     elif value.role is INPUT or value.role is SCALAR:
         value.live = False
         value.dropped = scope.index
@@ -124,8 +123,8 @@ def check_reuse(state: State, line: ReuseLine) -> None:
             del state.scope.owned[value.name]
             value.live = False
             value.dropped = state.scope.index
-            if value.storage is not storage and value.storage.placement is not None:
-                value.storage.placement.drop(state.scope)
+            if value.storage is not storage:
+                value.storage.drop_name(state.scope)
     define(state, line.result, type, OWNED, storage)
 
 
@@ -181,8 +180,8 @@ def check_reinterpret(state: State, line: ReinterpretLine) -> None:
     value = use_tensor(state, line.source)
     storage = StorageFacts(workspace=DOES_FOR_ANY) if value is None else value.storage
     view = define(state, line.result, type, OWNED, storage)
-    if storage.placement is not None and view.live:
-        storage.placement.names += 1
+    if view.live:
+        storage.add_name()
     if value is None or view.facts.faults or value.facts.faults:
         return
     source = value.type
@@ -226,5 +225,4 @@ def check_leaks(state: State, scope: LineScope, returned: set[str]) -> None:
                 path=value.defined_at(),
                 hint=f"write `free %{name}` after its last use",
             )
-            if value.storage.placement is not None:
-                value.storage.placement.drop(scope)
+            value.storage.drop_name(scope)

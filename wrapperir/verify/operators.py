@@ -65,13 +65,16 @@ def check_extern_kernel(state: State, line: wir.ExternKernelLine) -> None:
             note_write(state, value)
             check_writable(state, value)
     if line.result is not None and line.type is not None:
-        storage = _result_storage(state, line, given) if line.aliases else StorageFacts()
+        sources = _aliased(state, line, given) if line.aliases else []
+        storage = merged_storage(sources) if line.aliases else StorageFacts()
         if isinstance(line.type, wir.TensorType) and not line.aliases:
             storage.extent = line.type
-        define_result(state, line.result, line.type, storage)
+        value = define_result(state, line.result, line.type, storage)
+        if sources:
+            storage.keep(value, [source.storage for source in sources])
         return
     if line.aliases:
-        _result_storage(state, line, given)
+        _aliased(state, line, given)
     if line.result is not None or line.type is not None:
         state.report(
             Code.RESULT_WITHOUT_TYPE,
@@ -160,11 +163,12 @@ def _given(state: State, name: str, given: _GivenValues, clause: str) -> ValueFa
     return value if value is not None and value.live else None
 
 
-def _result_storage(
+def _aliased(
     state: State, line: wir.ExternKernelLine, given: _GivenValues
-) -> StorageFacts:
+) -> list[ValueFacts]:
+    """Return the live values whose memory the result may have."""
     sources = [_given(state, name, given, "aliases") for name in line.aliases]
-    return merged_storage([value for value in sources if value is not None])
+    return [value for value in sources if value is not None]
 
 
 def check_multi_output(state: State, line: wir.MultiOutputLine) -> None:
@@ -174,10 +178,14 @@ def check_multi_output(state: State, line: wir.MultiOutputLine) -> None:
     if value is not None:
         _check_element(state, line, value)
         of_tuple = value.storage
-        storage = StorageFacts(of_tuple.lender, of_tuple.read_only, certain=False)
+        storage = StorageFacts(
+            of_tuple.lender, of_tuple.read_only, certain=False, perhaps=of_tuple.perhaps
+        )
     if storage.lender is None and isinstance(line.type, wir.TensorType):
         storage.extent = line.type
-    define_result(state, line.result, line.type, storage)
+    element = define_result(state, line.result, line.type, storage)
+    if value is not None:
+        storage.keep(element, [value.storage])
 
 
 def _check_element(state: State, line: wir.MultiOutputLine, value: ValueFacts) -> None:

@@ -122,10 +122,12 @@ class _Races:
         value = self._value(name)
         if value is None or value.role is Role.SCALAR:  # which has no memory
             return
-        history = self._history(value.storage)
-        conflict = self._clocks.use(history, stream, name, self._path, writes=writes)
-        if conflict is not None:
-            self._report(conflict)
+        for storage in (value.storage, *value.storage.perhaps):
+            history = self._history(storage)
+            conflict = self._clocks.use(history, stream, name, self._path, writes=writes)
+            if conflict is not None:
+                self._report(conflict)
+                return
 
     def _use_on_first(self, name: str, *, writes: bool) -> None:
         """Have stream 0 of its device use a tensor."""
@@ -178,13 +180,17 @@ class _Races:
     def _end(self, name: str) -> None:
         """Leave a placement's uses to its pool where this line dropped its last name."""
         value = self._value(name)
-        storage = None if value is None else value.storage
-        while storage is not None and storage.placement is not None:
-            placement = storage.placement
-            if placement.ended != self._path:
-                return
-            self._leave(placement, storage)
-            storage = placement.pool
+        left: set[int] = set()
+        for placement in () if value is None else value.storage.placements():
+            within: Placement | None = placement
+            storage = placement.owner.storage
+            while (
+                within is not None and within.ended == self._path and id(within) not in left
+            ):
+                left.add(id(within))
+                self._leave(within, storage)
+                storage = within.pool
+                within = storage.placement
 
     def _leave(self, placement: Placement, storage: StorageFacts) -> None:
         outer, extent = placement.pool.pool, placement.extent

@@ -56,6 +56,8 @@ class StorageFacts:
     is perhaps that of another value too.  ``donated`` is the donated input whose layout a
     reuse must keep, as the bytes between its elements are not its own.  ``pool`` says what
     lives in it, where it is a pool, and ``placement`` where in a pool it is itself.
+    ``perhaps`` are storages that it perhaps is, as the result of an operator that may
+    return a view of them, and ``perhaps_in`` their placements, which its names keep alive.
     ``workspace`` is how its bytes began, where it was allocated or placed as a workspace.
     """
 
@@ -69,7 +71,31 @@ class StorageFacts:
     donated: "ValueFacts | None" = None
     pool: "PoolContents | None" = None
     placement: "Placement | None" = None
+    perhaps: "tuple[StorageFacts, ...]" = ()
+    perhaps_in: "tuple[Placement, ...]" = ()
     workspace: wir.ZeroMode | None = None
+
+    def placements(self) -> "tuple[Placement, ...]":
+        """Return the placements that a name of this storage keeps alive."""
+        own = self.placement
+        return self.perhaps_in if own is None else (own, *self.perhaps_in)
+
+    def add_name(self) -> None:
+        """Have one more name keep its placements alive."""
+        for placement in self.placements():
+            placement.names += 1
+
+    def keep(self, value: "ValueFacts", sources: "Iterable[StorageFacts]") -> None:
+        """Have its first name, if it is sound, keep the sources' placements alive."""
+        if value.live and value.role is OWNED:
+            found = {id(p): p for source in sources for p in source.placements()}
+            self.perhaps_in = tuple(p for p in found.values() if p.ended is None)
+            self.add_name()
+
+    def drop_name(self, scope: "LineScope") -> None:
+        """Drop one of its names."""
+        for placement in self.placements():
+            placement.drop(scope)
 
 
 @define(eq=False)
@@ -95,8 +121,8 @@ class ValueFacts:
         """Report nothing more about this name, nor what its uses would have written."""
         self.storage.written = True
         self.storage.unwritten = None
-        if self.live and self.storage.placement is not None:
-            self.storage.placement.drop(self.scope)
+        if self.live:
+            self.storage.drop_name(self.scope)
         self.live = False
         self.poisoned = True
         self.scope.owned.pop(self.name, None)
