@@ -106,7 +106,7 @@ def test_an_operator_makes_its_tensor_on_the_device() -> None:
     assert torch.equal(call(x).cpu(), torch.eye(3) / 2)
 
 
-CASES = ("kernel_streams_cpp", "kernel_workspaces_cpp", "placed_views", "donated")
+CASES = ("kernel_streams_cpp", "kernel_workspaces_cpp", "donated")
 
 
 @pytest.mark.parametrize(
@@ -123,5 +123,5 @@ def test_plugins_check(chosen: list[str]) -> None:
     command = [sys.executable, "-m", "wrapperir.cli", "plugins", "check", "sim", *chosen]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
-    for feature in ("streams", "leaks", "wrong inputs", "workspaces", "pools"):
+    for feature in ("streams", "leaks", "wrong inputs", "workspaces"):
         assert re.search(rf"^{feature} on sim +[1-9]\d* +0 ", done.stdout, re.MULTILINE)
