@@ -65,7 +65,7 @@ def test_tensors_are_viewed_resized_and_copied() -> None:
 def test_calls_leave_no_memory() -> None:
     @compiled
     def call(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        return torch.nn.functional.softmax(x @ y, 0).sort().values
+        return (x @ y).relu() + x
 
     x = torch.randn(16, 16, device="sim")
     before = None
