@@ -111,3 +111,33 @@ def test_positions_keep_the_order_of_inner_axes() -> None:
 def test_long_rows_across_memory_are_looped() -> None:
     _, tiling = _sum(i + j * 4096 + k * 64, ReduceOp.SUM, i=64, j=16, k=64)
     assert tiling.reduction is ReductionForm.LOOPED
+
+
+def test_inner_loops_of_other_extents_keep_them_where_parallel_axes_merge() -> None:
+    loops = [
+        InnerLoop(
+            axes=(Axis(name, extent),),
+            body=(
+                Load(result=f"v{name}", dtype=DType.F32, buffer="x", index=(Symbol(name),)),
+                Reduce(
+                    results=(f"t{name}",),
+                    dtype=DType.F32,
+                    op=ReduceOp.SUM,
+                    operands=(f"v{name}",),
+                ),
+            ),
+        )
+        for name, extent in (("r", 3), ("q", 5))
+    ]
+    stores = [
+        Store(buffer=out, index=(i * 8 + j,), value=value)
+        for out, value in (("y", "tr"), ("z", "tq"))
+    ]
+    axes = (Axis("i", 4), Axis("j", 8))
+    nest = Nest(name="n", axes=axes, body=(*loops, *stores))
+    arranged, _ = arrange_axes(nest, _BUFFERS, _SYMBOLS)
+    assert arranged.axes == (Axis("j", 32),)
+    assert [x.axes for x in arranged.body if isinstance(x, InnerLoop)] == [
+        (Axis("r", 3),),
+        (Axis("q", 5),),
+    ]

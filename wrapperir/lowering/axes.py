@@ -155,11 +155,11 @@ def _merged(
     accesses = linear_terms_of(nest, buffers, ranges, sizes)
     merging = _Merging(accesses, ranges, symbols)
     parallel = merging.merge(nest.axes)
+    result = evolve(nest, axes=parallel)
     if len(inner) > 1 and not _scans(nest) and _same_inner_axes(nest):
-        inner = merging.merge(inner)
+        result = _with_axes(nest, parallel, merging.merge(inner))
     if not merging.replaced:
         return nest
-    result = _with_axes(nest, parallel, inner) if inner else evolve(nest, axes=parallel)
     simplify = nest_ranges(result, symbols).simplify
     rename = Substitution(indices=merging.replaced, simplify=simplify)
     return evolve(result, body=rename.steps(result.body))

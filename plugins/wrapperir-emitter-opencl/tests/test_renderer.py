@@ -76,8 +76,7 @@ def launch(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     max_examples=25,
     deadline=None,
-    database=None,
-    derandomize=True,
+    database=None,  # new ones in each run
 )
 @given(nests(), st.booleans())
 def test_kernels_compute_drawn_nests(drawn: DrawnNest, fuse: bool) -> None:
