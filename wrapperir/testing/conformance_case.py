@@ -4,13 +4,14 @@ from collections.abc import Callable
 
 from attrs import frozen
 
-from wrapperir.ir import Program, tensor
-from wrapperir.ir.builder import ProgramBuilder
+from wrapperir import ir as wir
+from wrapperir.ir.builder import BlockBuilder, NamedValue, ProgramBuilder
+from wrapperir.testing.kernels import KernelKind, library_kernel
 
-MATRIX = tensor("f32", (4, 8))
-FLAT = tensor("f32", (32,))
-BOOL = tensor("bool", ())
-CELL = tensor("i64", ())
+MATRIX = wir.tensor("f32", (4, 8))
+FLAT = wir.tensor("f32", (32,))
+BOOL = wir.tensor("bool", ())
+CELL = wir.tensor("i64", ())
 
 
 @frozen
@@ -21,12 +22,48 @@ class Case:
     """
 
     name: str
-    program: Program
+    program: wir.Program
     seeds: tuple[int, ...] = (0, 1)
     faults: bool = False
 
 
-def built(fill: Callable[[ProgramBuilder], Program], *seeds: int) -> Case:
+def built(fill: Callable[[ProgramBuilder], wir.Program], *seeds: int) -> Case:
     """Return the case of the program that a function builds, named as the function."""
     name = fill.__name__.removeprefix("_")
     return Case(name, fill(ProgramBuilder()), seeds or (0, 1))
+
+
+class SmallKernels:
+    """The kernels of one program, and the shortest ways to call them."""
+
+    def __init__(self, builder: ProgramBuilder, language: wir.Language) -> None:
+        self.subtract_kernel = builder.kernel(library_kernel(KernelKind.SUBTRACT, language))
+        self.negate_kernel = builder.kernel(library_kernel(KernelKind.NEGATE, language))
+
+    def subtract(
+        self,
+        block: BlockBuilder,
+        left: NamedValue,
+        right: NamedValue,
+        out: NamedValue | None = None,
+        *,
+        stream: int = 0,
+    ) -> NamedValue:
+        """Add ``out = left - right``, in a new matrix by default."""
+        out = block.allocate(MATRIX) if out is None else out
+        block.call(self.subtract_kernel, left, right, out, 32, stream=stream)
+        return out
+
+    def negate(
+        self,
+        block: BlockBuilder,
+        source: NamedValue,
+        out: NamedValue | None = None,
+        *,
+        count: wir.Expr = 32,
+        stream: int = 0,
+    ) -> NamedValue:
+        """Add ``out = -source`` of ``count`` elements, in a new matrix by default."""
+        out = block.allocate(MATRIX) if out is None else out
+        block.call(self.negate_kernel, source, out, count, stream=stream)
+        return out

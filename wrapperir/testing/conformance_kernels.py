@@ -5,59 +5,19 @@ symbols, asserts, blocks, pools and streams, with kernels in one language.
 """
 
 from wrapperir import ir as wir
-from wrapperir.ir.builder import BlockBuilder, NamedValue, ProgramBuilder
-from wrapperir.testing.cell_kernels import (
-    NUMBER_COUNT,
-    below_kernel,
-    count_kernel,
-    numbers_kernel,
-)
-from wrapperir.testing.conformance_case import BOOL, CELL, FLAT, MATRIX, Case
+from wrapperir.ir.builder import NamedValue, ProgramBuilder
+from wrapperir.testing.cell_kernels import NUMBER_COUNT, count_kernel, numbers_kernel
+from wrapperir.testing.conformance_blocks import kernel_block_cases
+from wrapperir.testing.conformance_case import CELL, FLAT, MATRIX, Case, SmallKernels
 from wrapperir.testing.kernels import KernelKind, library_kernel
 
 _ROW = wir.tensor("f32", (8,))
 
 
-class _SmallKernels:
-    """The kernels of one program, and the shortest ways to call them."""
-
-    def __init__(self, builder: ProgramBuilder, language: wir.Language) -> None:
-        self.subtract_kernel = builder.kernel(library_kernel(KernelKind.SUBTRACT, language))
-        self.negate_kernel = builder.kernel(library_kernel(KernelKind.NEGATE, language))
-
-    def subtract(
-        self,
-        block: BlockBuilder,
-        left: NamedValue,
-        right: NamedValue,
-        out: NamedValue | None = None,
-        *,
-        stream: int = 0,
-    ) -> NamedValue:
-        """Add ``out = left - right``, in a new matrix by default."""
-        out = block.allocate(MATRIX) if out is None else out
-        block.call(self.subtract_kernel, left, right, out, 32, stream=stream)
-        return out
-
-    def negate(
-        self,
-        block: BlockBuilder,
-        source: NamedValue,
-        out: NamedValue | None = None,
-        *,
-        count: wir.Expr = 32,
-        stream: int = 0,
-    ) -> NamedValue:
-        """Add ``out = -source`` of ``count`` elements, in a new matrix by default."""
-        out = block.allocate(MATRIX) if out is None else out
-        block.call(self.negate_kernel, source, out, count, stream=stream)
-        return out
-
-
 def _buffers(language: wir.Language) -> wir.Program:
     """Views are of memory that outlives their source's name, and of its later values."""
     b = ProgramBuilder()
-    kernels = _SmallKernels(b, language)
+    kernels = SmallKernels(b, language)
     x, y = b.input(MATRIX), b.input(MATRIX)
     first = kernels.subtract(b, x, y)
     row = b.reinterpret(first, wir.tensor("f32", (8,), offset=8))
@@ -71,7 +31,7 @@ def _buffers(language: wir.Language) -> wir.Program:
 
 def _reuse(language: wir.Language) -> wir.Program:
     b = ProgramBuilder()
-    kernels = _SmallKernels(b, language)
+    kernels = SmallKernels(b, language)
     relu = b.kernel(library_kernel(KernelKind.RELU_INPLACE, language))
     x = b.input(MATRIX)
     first = kernels.negate(b, x)
@@ -86,7 +46,7 @@ def _reuse(language: wir.Language) -> wir.Program:
 def _mutation(language: wir.Language) -> wir.Program:
     """Inputs and constants are changed where the caller sees it, and kept otherwise."""
     b = ProgramBuilder()
-    kernels = _SmallKernels(b, language)
+    kernels = SmallKernels(b, language)
     x, y = b.input(MATRIX, mutated=True), b.input(MATRIX)
     count = b.constant(MATRIX, "stats.count", mutated=True)
     weight = b.constant(MATRIX, "layer.weight")
@@ -101,7 +61,7 @@ def _symbols(language: wir.Language) -> wir.Program:
     """Sizes are those of the right input; divisions round down."""
     rows, length = wir.Symbol("s0"), wir.Symbol("s1")
     b = ProgramBuilder()
-    kernels = _SmallKernels(b, language)
+    kernels = SmallKernels(b, language)
     x, y = b.input(wir.tensor("f32", (rows, 8))), b.input(wir.tensor("f32", (length,)))
     cell, scale = b.input(CELL), b.input(wir.ScalarType(wir.DType.F64))
     n = b.input(wir.ScalarType(wir.DType.I64))
@@ -124,6 +84,26 @@ def _symbols(language: wir.Language) -> wir.Program:
     b.free(second)
     results = (wir.Symbol(f"u{i}") for i in range(6))
     return b.build(first, tail, *results, factor, factor * 0.1)
+
+
+def _late_item(language: wir.Language) -> wir.Program:
+    """The host reads an element that a kernel writes after much other work."""
+    large = wir.tensor("f32", (64, 256))
+    b = ProgramBuilder()
+    kernels = SmallKernels(b, language)
+    count = b.kernel(count_kernel(language))
+    x, cell = b.input(large), b.input(CELL)
+    made = [b.allocate(large), b.allocate(large)]
+    source = x
+    for turn in range(33):
+        target = made[turn % 2]
+        kernels.negate(b, source, target, count=64 * 256)
+        source = target
+    later = b.allocate(CELL)
+    b.call(count, cell, later, 5)
+    number = b.define_symbol("u0", wir.ItemOf(later.name), lower=0)
+    b.free(later, made[1])
+    return b.build(number, number * 2, made[0])
 
 
 def _workspaces(language: wir.Language) -> wir.Program:
@@ -166,7 +146,7 @@ def _numbers() -> wir.Program:
 
 def _asserts(language: wir.Language) -> wir.Program:
     b = ProgramBuilder()
-    kernels = _SmallKernels(b, language)
+    kernels = SmallKernels(b, language)
     x, cell = b.input(MATRIX), b.input(CELL)
     b.define_symbol("u0", wir.ItemOf(cell.name), lower=0, upper=9)
     one = b.reinterpret(x, wir.tensor("f32", (1, 32)))
@@ -182,7 +162,7 @@ def _asserts(language: wir.Language) -> wir.Program:
 def _alignment(language: wir.Language, nbytes: int) -> wir.Program:
     """An address is a multiple of 4, and 4 bytes after it is not one of 64."""
     b = ProgramBuilder()
-    kernels = _SmallKernels(b, language)
+    kernels = SmallKernels(b, language)
     x = b.input(MATRIX)
     made = kernels.negate(b, x)
     part = b.reinterpret(made, wir.tensor("f32", (8,), offset=1))
@@ -193,7 +173,7 @@ def _alignment(language: wir.Language, nbytes: int) -> wir.Program:
 def _late_fault(language: wir.Language, kind: str) -> wir.Program:
     """Fault while buffers live, which must go as they do at the end."""
     b = ProgramBuilder()
-    kernels = _SmallKernels(b, language)
+    kernels = SmallKernels(b, language)
     x, cell = b.input(MATRIX), b.input(CELL)
     u0 = b.define_symbol("u0", wir.ItemOf(cell.name), lower=-90)
     made = kernels.negate(b, x)
@@ -212,7 +192,7 @@ def _outputs(language: wir.Language) -> wir.Program:
     rows = wir.Symbol("s0")
     matrix = wir.tensor("f32", (rows, 8))
     b = ProgramBuilder()
-    kernels = _SmallKernels(b, language)
+    kernels = SmallKernels(b, language)
     x, unused = b.input(matrix), b.input(CELL)
     b.symbol("s0", wir.SizeOf(x.name, 0), lower=1, upper=9)
     y = b.allocate(matrix)
@@ -223,96 +203,10 @@ def _outputs(language: wir.Language) -> wir.Program:
     return b.build(y, None, rows * 2 + 1, x, y, 7, 0.5, is_long)
 
 
-def _conditional(language: wir.Language, on_tensor: bool) -> wir.Program:
-    b = ProgramBuilder()
-    kernels = _SmallKernels(b, language)
-    x, y, flag, cell = (b.input(type) for type in (MATRIX, MATRIX, BOOL, CELL))
-    weight = b.constant(MATRIX, "weight")
-    u0 = b.define_symbol("u0", wir.ItemOf(cell.name), lower=0, upper=3)
-    predicate = flag if on_tensor else wir.compare(wir.ExprOp.GT, u0, 1)
-
-    def on_true(block: BlockBuilder, p: NamedValue, q: NamedValue) -> NamedValue:
-        inner = kernels.subtract(block, p, weight)
-        made = kernels.subtract(block, inner, q)
-        block.free(inner)
-        return made
-
-    def on_false(block: BlockBuilder, p: NamedValue, q: NamedValue) -> NamedValue:
-        return kernels.subtract(block, q, p)
-
-    (made,) = b.conditional(predicate, [x, y], on_true, on_false, results=[MATRIX])
-    return b.build(made)
-
-
-def _loop(language: wir.Language, on_tensor: bool) -> wir.Program:
-    """Count from an input's element to 3, so that some runs have no iteration."""
-    b = ProgramBuilder()
-    kernels = _SmallKernels(b, language)
-    count, below = b.kernel(count_kernel(language)), b.kernel(below_kernel(language))
-    x, step, cell = b.input(MATRIX), b.input(MATRIX), b.input(CELL)
-    start = b.allocate(CELL)
-    b.call(count, cell, start, 2)
-
-    def condition(
-        block: BlockBuilder, i: NamedValue, p: NamedValue, q: NamedValue
-    ) -> NamedValue | wir.Operation:
-        if on_tensor:
-            flag = block.allocate(BOOL)
-            block.call(below, i, flag, 3)
-            return flag
-        symbol = block.define_symbol("u0", wir.ItemOf(i.name))
-        return wir.Operation(wir.ExprOp.LT, (symbol, 3))
-
-    def body(
-        block: BlockBuilder, i: NamedValue, p: NamedValue, q: NamedValue
-    ) -> list[NamedValue]:
-        following = block.allocate(CELL)
-        block.call(count, i, following, 1)
-        return [following, kernels.subtract(block, p, q)]
-
-    i, y = b.while_loop([start, x], condition, body, invariant=[step])
-    b.free(start)
-    return b.build(i, y, x)
-
-
-def _subgraphs(language: wir.Language) -> wir.Program:
-    b = ProgramBuilder()
-    kernels = _SmallKernels(b, language)
-    x = b.input(MATRIX, mutated=True)
-
-    def inner(block: BlockBuilder, p: NamedValue) -> NamedValue:
-        return kernels.negate(block, p)
-
-    def outer(block: BlockBuilder, p: NamedValue) -> NamedValue:
-        kernels.negate(block, p, p)
-        (made,) = block.subgraph_call("inner", [p], inner, results=[MATRIX])
-        return made
-
-    (y,) = b.subgraph_call("outer", [x], outer, results=[MATRIX])
-    return b.build(y)
-
-
-def _graph_region(language: wir.Language) -> wir.Program:
-    """A region writes what it is given, and its result outlives the next run of it."""
-    b = ProgramBuilder()
-    kernels = _SmallKernels(b, language)
-    x = b.input(MATRIX, mutated=True)
-    out = b.allocate(MATRIX)
-
-    def body(block: BlockBuilder, p: NamedValue, q: NamedValue) -> NamedValue:
-        kernels.negate(block, p, q)
-        made = kernels.subtract(block, p, q)
-        kernels.negate(block, made, p)
-        return made
-
-    (made,) = b.graph_region("region", [x, out], body, results=[MATRIX])
-    return b.build(made, out)
-
-
 def _pools(language: wir.Language) -> wir.Program:
     """Buffers share bytes, one after the other; outputs outlive the pool's name."""
     b = ProgramBuilder()
-    kernels = _SmallKernels(b, language)
+    kernels = SmallKernels(b, language)
     x = b.input(MATRIX)
     scratch = b.kernel(library_kernel(KernelKind.SCRATCH_ADD, language))
     pool = b.allocate_pool(wir.PoolType(size=5 * 128))
@@ -335,7 +229,7 @@ def _pools(language: wir.Language) -> wir.Program:
 def _donated(language: wir.Language) -> wir.Program:
     """Donated inputs are written, reused as buffers, freed and returned."""
     b = ProgramBuilder()
-    kernels = _SmallKernels(b, language)
+    kernels = SmallKernels(b, language)
     x, y, z = (b.input(MATRIX, donated=True) for _ in range(3))
     kernels.subtract(b, x, y, x)
     flat = b.reuse(y, FLAT)
@@ -348,7 +242,7 @@ def _donated(language: wir.Language) -> wir.Program:
 def _streams(language: wir.Language) -> wir.Program:
     """Two streams share buffers, one after the other."""
     b = ProgramBuilder()
-    kernels = _SmallKernels(b, language)
+    kernels = SmallKernels(b, language)
     x = b.input(MATRIX, mutated=True)
     first = kernels.negate(b, x, stream=1)
     second = kernels.negate(b, first, stream=1)
@@ -368,6 +262,7 @@ def kernel_cases(language: wir.Language) -> tuple[Case, ...]:
         Case(f"kernel_reuse_{of}", _reuse(language)),
         Case(f"kernel_mutation_{of}", _mutation(language)),
         Case(f"kernel_symbols_{of}", _symbols(language), seeds=(0, 1, 2, 3)),
+        Case(f"kernel_late_item_{of}", _late_item(language)),
         Case(f"kernel_workspaces_{of}", _workspaces(language)),
         Case(f"kernel_asserts_{of}", _asserts(language)),
         Case(f"kernel_alignment_{of}", _alignment(language, 4)),
@@ -377,12 +272,7 @@ def kernel_cases(language: wir.Language) -> tuple[Case, ...]:
             for kind in ("condition", "range", "layout", "division")
         ),
         Case(f"kernel_outputs_{of}", _outputs(language), seeds=(0, 1, 2)),
-        Case(f"kernel_conditional_on_tensor_{of}", _conditional(language, True)),
-        Case(f"kernel_conditional_{of}", _conditional(language, False)),
-        Case(f"kernel_loop_on_tensor_{of}", _loop(language, True)),
-        Case(f"kernel_loop_{of}", _loop(language, False)),
-        Case(f"kernel_subgraphs_{of}", _subgraphs(language)),
-        Case(f"kernel_graph_region_{of}", _graph_region(language)),
+        *kernel_block_cases(language),
         Case(f"kernel_pools_{of}", _pools(language)),
         Case(f"kernel_donated_{of}", _donated(language)),
         Case(f"kernel_streams_{of}", _streams(language)),

@@ -17,7 +17,7 @@ FEATURES: Mapping[str, tuple[str, ...]] = {
     "inputs and constants": ("mutation", "kernel_mutation", "donated", "kernel_donated"),
     "outputs": ("outputs", "kernel_outputs"),
     "symbols": (
-        *("symbols", "kernel_symbols", "symbol_outside_its_range"),
+        *("symbols", "kernel_symbols", "symbol_outside_its_range", "kernel_late_item"),
         *("kernel_false_range", "kernel_false_division"),
     ),
     "asserts": (
@@ -35,11 +35,12 @@ FEATURES: Mapping[str, tuple[str, ...]] = {
     "conditionals": (
         *("conditional_on_tensor", "conditional_on_condition"),
         *("kernel_conditional_on_tensor", "kernel_conditional"),
+        "kernel_conditional_with_constant",
     ),
     "loops": (
         *("while_loop", "while_loop_without_iterations", "while_loop_stacked"),
         *("while_loop_stacked_without_iterations", "while_loop_on_condition"),
-        *("kernel_loop_on_tensor", "kernel_loop"),
+        *("kernel_loop_on_tensor", "kernel_loop", "kernel_loop_without_iterations"),
     ),
     "subgraphs": ("subgraph_calls", "kernel_subgraphs"),
     "graph regions": ("graph_regions", "region_streams", "kernel_graph_region"),
