@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 from attrs import evolve
-from hypothesis import given, settings
+from hypothesis import find, given, settings
 from hypothesis import strategies as st
 
 from tests.draws import draws
@@ -169,6 +169,33 @@ SMALL = Support(
 def test_programs_are_drawn_within_a_support(program: wir.Program) -> None:
     assert verify(program) == ()
     assert check_support(fit_program(program, SMALL), "some", SMALL) == ()
+
+
+FEW_OPERATORS = evolve(
+    SMALL, operators=frozenset({"aten.copy_.default", "aten.add.Tensor", "aten.max.dim"})
+)
+
+
+@settings(max_examples=draws(60, fuzz=400))
+@given(programs(support=FEW_OPERATORS))
+def test_programs_call_declared_operators_only(program: wir.Program) -> None:
+    assert verify(program) == ()
+    fitted = fit_program(program, FEW_OPERATORS)
+    assert check_support(fitted, "some", FEW_OPERATORS) == ()
+
+
+@pytest.mark.parametrize("operator", ["aten.copy_.default", "aten.add.Tensor"])
+def test_declared_operators_are_drawn(operator: str) -> None:
+    def calls(program: wir.Program) -> bool:
+        lines = walk_lines(program.lines)
+        return operator in [
+            x.operator for x in lines if isinstance(x, wir.ExternKernelLine)
+        ]
+
+    found = find(
+        programs(support=FEW_OPERATORS), calls, settings=settings(derandomize=True)
+    )
+    assert len(found.lines) < 8
 
 
 KERNELS_ONLY = Support(

@@ -9,6 +9,9 @@ from wrapperir.testing.pool_space import PoolSpace
 
 _DTYPES = (wir.DType.F32, wir.DType.I64, wir.DType.F64)
 
+FILLING = ("aten.fill_.Scalar",)
+CHANGING = ("aten.neg_.default",)
+
 _WORKSPACE_ELEMENTS = (64, 48)
 """Of a workspace that is kept between calls: enough for every size of a matrix."""
 
@@ -104,7 +107,8 @@ def write_halves(generator: BlockGenerator) -> None:
         size, stride = (world.rows, end - begin), (world.columns, 1)
         type = _like(target, wir.tensor(dtype, size, stride, offset=begin))
         view = generator.block.reinterpret(target.value, type)
-        generator.block.extern_out("aten.fill_.Scalar", view, end, writes=(view,))
+        (operator,) = FILLING
+        generator.block.extern_out(operator, view, end, writes=(view,))
         generator.add(view, target.memory)
     target.memory.written = True
 
@@ -116,7 +120,8 @@ def change_view(generator: BlockGenerator) -> None:
     )
     if target.type.dtype is not wir.DType.BOOL:
         view = target.value
-        generator.block.extern_out("aten.neg_.default", view, writes=(view,))
+        (operator,) = CHANGING
+        generator.block.extern_out(operator, view, writes=(view,))
 
 
 def use_workspaces(generator: BlockGenerator) -> None:

@@ -9,14 +9,33 @@ from wrapperir.testing.pool_space import TrackedMemory
 _LARGEST_ITEM = 8
 _LARGEST_MATRIX = 48
 
+WITH_OUT = (
+    *("aten.add.out", "aten.maximum.out", "aten.relu.out"),
+    "aten.sum.IntList_out",
+)
+WITH_RESULT = (
+    *("aten.relu.default", "aten.add.Tensor", "aten.mul.Tensor", "aten.mul.Scalar"),
+    *("aten.sum.dim_IntList", "aten.sum.default"),
+)
+IN_PLACE = ("aten.add_.Tensor", "aten.copy_.default", "aten.zero_.default")
+ELEMENTWISE = (
+    *("aten.neg.default", "aten.relu.default", "aten.abs.default"),
+    *("aten.neg.out", "aten.relu.out", "aten.abs.out"),
+)
+TRANSPOSING = ("aten.t.default",)
+WITH_PARTS = ("aten.max.dim", "aten.split.Tensor")
+PRODUCTS = ("aten.mm.default",)
+JOINING = ("aten.cat.default", "aten.cat.out")
+FILLING = ("aten.full.default", "aten.fill_.Scalar")
+FINDING = ("aten.nonzero.default",)
+
 
 def operator_out(generator: BlockGenerator) -> None:
     """Call an operator that writes a buffer given as ``out``."""
     left = generator.pick_matrix()
     world, dtype = generator.world, left.type.dtype
     right = generator.pick_matrix(dtype)
-    names = ["add.out", "maximum.out", "relu.out", "sum.IntList_out"]
-    operator = f"aten.{generator.choose(names)}"
+    operator = generator.choose_operator(WITH_OUT)
     if operator == "aten.sum.IntList_out":
         total = generator.buffer(world.vector(dtype))
         generator.call_out(operator, left.value, (1,), out=total)
@@ -50,25 +69,25 @@ def operator(generator: BlockGenerator) -> None:
     world, dtype = generator.world, source.type.dtype
     x, other = source.value, generator.pick_matrix(dtype).value
     matrix = world.matrix(dtype)
-    name = generator.choose(["relu", "add", "mul", "scale", "sum", "total"])
-    if name == "add":
-        generator.call("aten.add.Tensor", x, other, type=matrix)
-    elif name == "mul" and world.may_multiply():
-        generator.call("aten.mul.Tensor", x, other, type=matrix)
-    elif name == "scale":
+    operator = generator.choose_operator(WITH_RESULT)
+    if operator == "aten.mul.Tensor" and not world.may_multiply():
+        return
+    if operator in ("aten.add.Tensor", "aten.mul.Tensor"):
+        generator.call(operator, x, other, type=matrix)
+    elif operator == "aten.mul.Scalar":
         factors: list[wir.Expr] = [-1, 2]
         if world.counts["product"] < 2:
             # a fraction would make a matrix of integers one of floats
             factors += [s for s in generator.symbols if s.name != "scale"][:1]
         factor = generator.choose(factors)
         world.counts["product"] += isinstance(factor, wir.Symbol)
-        generator.call("aten.mul.Scalar", x, factor, type=matrix)
-    elif name == "sum":
-        generator.call("aten.sum.dim_IntList", x, (1,), type=world.vector(dtype))
-    elif name == "total":
-        generator.call("aten.sum.default", x, type=wir.tensor(dtype, ()))
+        generator.call(operator, x, factor, type=matrix)
+    elif operator == "aten.sum.dim_IntList":
+        generator.call(operator, x, (1,), type=world.vector(dtype))
+    elif operator == "aten.sum.default":
+        generator.call(operator, x, type=wir.tensor(dtype, ()))
     else:
-        generator.call("aten.relu.default", x, type=matrix)
+        generator.call(operator, x, type=matrix)
 
 
 def operator_in_place(generator: BlockGenerator) -> None:
@@ -78,11 +97,9 @@ def operator_in_place(generator: BlockGenerator) -> None:
     )
     x = target.value
     other = generator.find_matrix(target.type.dtype, but=target.memory)
-    if other is None:
-        generator.block.extern_out("aten.zero_.default", x, writes=(x,))
-        return
-    operator = generator.choose(["aten.add_.Tensor", "aten.copy_.default"])
-    generator.block.extern_out(operator, x, other.value, writes=(x,))
+    operator = generator.choose_operator(IN_PLACE[-1:] if other is None else IN_PLACE)
+    operands = (x,) if other is None or operator == IN_PLACE[-1] else (x, other.value)
+    generator.block.extern_out(operator, *operands, writes=(x,))
 
 
 def transposed(generator: BlockGenerator) -> None:
@@ -91,7 +108,8 @@ def transposed(generator: BlockGenerator) -> None:
     rows, columns = source.type.size
     type = wir.tensor(source.type.dtype, (columns, rows), (1, columns))
     x = source.value
-    value = generator.block.extern("aten.t.default", x, type=type, aliases=(x,))
+    (operator,) = TRANSPOSING
+    value = generator.block.extern(operator, x, type=type, aliases=(x,))
     generator.add(value, _shared(source))
 
 
@@ -108,17 +126,17 @@ def several_results(generator: BlockGenerator) -> None:
     source = generator.pick_matrix()
     world, dtype, x = generator.world, source.type.dtype, source.value
     half = world.columns // 2
-    if world.columns % 2 == 0 and generator.flip():
+    is_even = world.columns % 2 == 0
+    operator = generator.choose_operator(WITH_PARTS if is_even else WITH_PARTS[:1])
+    if operator == "aten.split.Tensor":
         size, stride = (world.rows, half), (world.columns, 1)
         parts = (wir.tensor(dtype, size, stride, offset=begin) for begin in (0, half))
         type = wir.TupleType(tuple(parts))
-        value = generator.block.extern(
-            "aten.split.Tensor", x, half, 1, type=type, aliases=(x,)
-        )
+        value = generator.block.extern(operator, x, half, 1, type=type, aliases=(x,))
         memories, shares = [_shared(source), _shared(source)], source.memory
     else:
         type = wir.TupleType((world.vector(dtype), world.vector(wir.DType.I64)))
-        value = generator.block.extern("aten.max.dim", x, 1, type=type)
+        value = generator.block.extern(operator, x, 1, type=type)
         memories, shares = [TrackedMemory(world.rows), TrackedMemory(world.rows)], None
     generator.tuples.append(TrackedTuple(value, shares))
     for index, memory in enumerate(memories):
@@ -135,7 +153,8 @@ def matrix_product(generator: BlockGenerator) -> None:
     weight = generator.pick(lambda t: t.type == square and t.memory.written)
     if world.may_multiply():
         type = world.matrix(wir.DType.F32)
-        generator.call("aten.mm.default", source.value, weight.value, type=type)
+        (operator,) = PRODUCTS
+        generator.call(operator, source.value, weight.value, type=type)
 
 
 def kernel_add(generator: BlockGenerator) -> None:
@@ -198,21 +217,22 @@ def widen(generator: BlockGenerator) -> None:
     right = generator.pick_matrix(left.type.dtype)
     type = wir.tensor(left.type.dtype, (world.rows, world.columns * 2))
     operands = (left.value, right.value)
-    if generator.flip():
-        generator.call("aten.cat.default", operands, 1, type=type)
+    operator = generator.choose_operator(JOINING)
+    if operator == "aten.cat.default":
+        generator.call(operator, operands, 1, type=type)
     else:
-        generator.call_out("aten.cat.out", operands, 1, out=generator.buffer(type))
+        generator.call_out(operator, operands, 1, out=generator.buffer(type))
 
 
 def elementwise(generator: BlockGenerator) -> None:
     """Call an operator on all elements of a tensor of any size."""
     source = generator.pick(_is_computable)
     type = wir.tensor(source.type.dtype, source.type.size)
-    name = generator.choose(["neg", "relu", "abs"])
-    if generator.flip():
-        generator.call(f"aten.{name}.default", source.value, type=type)
+    operator = generator.choose_operator(ELEMENTWISE)
+    if operator.endswith(".default"):
+        generator.call(operator, source.value, type=type)
     else:
-        generator.call_out(f"aten.{name}.out", source.value, out=generator.buffer(type))
+        generator.call_out(operator, source.value, out=generator.buffer(type))
 
 
 def _is_computable(tracked: Tracked) -> bool:
@@ -230,14 +250,13 @@ def sized_by_item(generator: BlockGenerator) -> None:
     symbol = generator.choose(generator.sizes)
     numel = generator.choose([symbol, wir.mul(symbol, generator.world.columns)])
     type = wir.tensor("f32", (numel,))
-    if generator.flip():
-        full = generator.block.extern(
-            "aten.full.default", (numel,), 2, dtype=wir.DType.F32, type=type
-        )
+    operator = generator.choose_operator(FILLING)
+    if operator == "aten.full.default":
+        full = generator.block.extern(operator, (numel,), 2, dtype=wir.DType.F32, type=type)
         generator.add(full)
         return
     target = generator.buffer(type)
-    generator.block.extern_out("aten.fill_.Scalar", target.value, 1, writes=(target.value,))
+    generator.block.extern_out(operator, target.value, 1, writes=(target.value,))
     target.memory.written = True
 
 
@@ -248,7 +267,8 @@ def nonzero(generator: BlockGenerator) -> None:
         return
     world, symbol = generator.world, generator.world.new_symbol()
     type = wir.tensor("i64", (symbol, 2), (1, symbol))
-    indices = generator.call("aten.nonzero.default", source.value, type=type)
+    (operator,) = FINDING
+    indices = generator.call(operator, source.value, type=type)
     rows = wir.SizeOf(indices.value.name, 0)
     generator.block.define_symbol(symbol.name, rows, lower=0, upper=_LARGEST_MATRIX)
     world.largest[symbol.name] = _LARGEST_MATRIX

@@ -126,6 +126,17 @@ class BlockGenerator:
         """Draw yes or no."""
         return self.draw(BOOLEANS)
 
+    def choose_operator(self, operators: Sequence[str]) -> str:
+        """Draw one of several operators that the program may call.
+
+        Raises:
+            NothingToUseError: it may call none of them.
+        """
+        known = [operator for operator in operators if self.world.may_call(operator)]
+        if not known:
+            raise NothingToUseError
+        return self.choose(known)
+
     def find(self, wanted: Callable[[Tracked], bool]) -> Tracked | None:
         """Draw a live tensor of some kind; return ``None`` if there is none."""
         options = [tracked for tracked in self.tensors if wanted(tracked)]
@@ -313,10 +324,10 @@ class BlockGenerator:
             return found.value
         source = self.find_matrix(dtype)
         type = self.world.matrix(dtype)
+        if source is not None and self.world.may_call("aten.neg.default"):
+            return self.call("aten.neg.default", source.value, type=type).value
         if not self.world.operators:
             return self._negated(source).value
-        if source is not None:
-            return self.call("aten.neg.default", source.value, type=type).value
         value = self.block.extern("aten.full.default", type.size, 1, dtype=dtype, type=type)
         return self.add(value).value
 

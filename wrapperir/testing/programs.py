@@ -93,6 +93,22 @@ _NEEDS: Mapping[_Step, frozenset[type[wir.Line]]] = {
 }
 """The line kinds that each step may add, beside ``free``."""
 
+_OPERATORS: Mapping[_Step, tuple[str, ...]] = {
+    call_steps.operator: call_steps.WITH_RESULT,
+    call_steps.operator_out: call_steps.WITH_OUT,
+    call_steps.operator_in_place: call_steps.IN_PLACE,
+    call_steps.transposed: call_steps.TRANSPOSING,
+    call_steps.several_results: call_steps.WITH_PARTS,
+    call_steps.matrix_product: call_steps.PRODUCTS,
+    call_steps.widen: call_steps.JOINING,
+    call_steps.elementwise: call_steps.ELEMENTWISE,
+    call_steps.sized_by_item: call_steps.FILLING,
+    call_steps.nonzero: call_steps.FINDING,
+    buffer_steps.write_halves: buffer_steps.FILLING,
+    buffer_steps.change_view: buffer_steps.CHANGING,
+}
+"""The operators that each step calls one of."""
+
 _NESTED: Mapping[_NestedStep, type[wir.Line]] = {
     block_steps.conditional: wir.ConditionalLine,
     block_steps.while_loop: wir.WhileLoopLine,
@@ -108,12 +124,25 @@ _LISTED: tuple[_Step, ...] = (
 
 
 @cache
-def _steps(lines: frozenset[type[wir.Line]], has_languages: bool) -> tuple[_Step, ...]:
-    """Return the steps that add lines of these kinds only."""
+def _steps(
+    lines: frozenset[type[wir.Line]],
+    has_languages: bool,
+    operators: frozenset[str] | None,
+) -> tuple[_Step, ...]:
+    """Return the steps that add lines of these kinds and call these operators only."""
     if not has_languages:
         lines -= {wir.KernelCallLine}
-    steps = [step for step in _LISTED if _NEEDS[step] <= lines]
-    can_fill = any(needed <= lines for needed in (_OPERATES, _LAUNCHES))
+    steps = [
+        step
+        for step in _LISTED
+        if _NEEDS[step] <= lines
+        and (
+            operators is None
+            or step not in _OPERATORS
+            or not operators.isdisjoint(_OPERATORS[step])
+        )
+    ]
+    can_fill = lines >= _LAUNCHES or (operators is None and lines >= _OPERATES)
     for step, kind in _NESTED.items():
         if kind in lines and can_fill:
             steps.append(partial(step, grow=_grow))
@@ -123,12 +152,9 @@ def _steps(lines: frozenset[type[wir.Line]], has_languages: bool) -> tuple[_Step
 def drawn_lines(support: Support) -> frozenset[type[wir.Line]]:
     """Return the line kinds of programs that an emitter takes, or that are replaced for it.
 
-    These are multi-kernels for emitters that do not choose, and graph regions.  Programs of
-    an emitter that declares its operators call none.
+    These are multi-kernels for emitters that do not choose, and graph regions.
     """
     lines = support.lines
-    if support.operators is not None:
-        lines -= {wir.ExternKernelLine}
     if not support.choosing:
         lines |= {wir.MultiKernelLine}
     if wir.SubgraphCallLine in lines:
@@ -189,9 +215,11 @@ def programs(
     columns = draw(_COLUMNS)
     dynamic = draw(BOOLEANS)
     rows: wir.Expr = wir.Symbol("s0") if dynamic else draw(_ROWS)
-    steps = _steps(lines, bool(languages))
+    operators = None if support is None else support.operators
+    steps = _steps(lines, bool(languages), operators)
     world = World(builder, languages, rows, columns, pools, special_memory, lines, steps)
     if support is not None:
+        world.operator_names = operators
         world.descriptors = support.descriptors
         world.zero_modes = support.zero_modes
     generator = BlockGenerator(draw, world, builder)

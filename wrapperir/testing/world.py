@@ -34,6 +34,7 @@ class World:
     """The state that all blocks of a program share: sizes, kernels, features in use.
 
     ``lines`` are the line kinds that it may have, and ``steps`` add lines of these kinds.
+    ``operator_names`` are the operators that it may call; ``None`` is every one.
     ``largest`` has the upper bounds of the symbols that sizes are made of.
     """
 
@@ -45,6 +46,7 @@ class World:
     special_memory: bool = False
     lines: frozenset[type[Line]] = frozenset(LINES)
     steps: "Sequence[Callable[[BlockGenerator], object]]" = ()
+    operator_names: frozenset[str] | None = None
     descriptors: bool = True
     zero_modes: frozenset[ZeroMode] = frozenset(ZeroMode)
     largest: dict[str, Number] = field(factory=dict[str, Number])
@@ -56,8 +58,13 @@ class World:
 
     @property
     def operators(self) -> bool:
-        """Whether the program may call operators."""
-        return ExternKernelLine in self.lines
+        """Whether the program may call every operator."""
+        return ExternKernelLine in self.lines and self.operator_names is None
+
+    def may_call(self, operator: str) -> bool:
+        """Say whether the program may call an operator."""
+        names = self.operator_names
+        return ExternKernelLine in self.lines and (names is None or operator in names)
 
     @property
     def numel(self) -> Expr:
