@@ -47,11 +47,12 @@ class SmallKernels:
         right: NamedValue,
         out: NamedValue | None = None,
         *,
+        count: wir.Expr = 32,
         stream: int = 0,
     ) -> NamedValue:
-        """Add ``out = left - right``, in a new matrix by default."""
+        """Add ``out = left - right`` of ``count`` elements, in a new matrix by default."""
         out = block.allocate(MATRIX) if out is None else out
-        block.call(self.subtract_kernel, left, right, out, 32, stream=stream)
+        block.call(self.subtract_kernel, left, right, out, count, stream=stream)
         return out
 
     def negate(

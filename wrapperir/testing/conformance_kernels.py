@@ -86,24 +86,37 @@ def _symbols(language: wir.Language) -> wir.Program:
     return b.build(first, tail, *results, factor, factor * 0.1)
 
 
+class _MuchWork:
+    """Work on a stream that takes some time: ``made`` is ``-source``, many times."""
+
+    def __init__(
+        self, builder: ProgramBuilder, language: wir.Language, stream: int = 0
+    ) -> None:
+        # The interpreter of Triton on the CPU takes long for more.
+        rows, turns = (2, 2) if language is wir.Language.TRITON else (128, 32)
+        self.type, self.count = wir.tensor("f32", (rows, 1024)), rows * 1024
+        self.kernels = SmallKernels(builder, language)
+        source = left = builder.input(self.type)
+        self.made, self.other = builder.allocate(self.type), builder.allocate(self.type)
+        for turn in range(turns + 1):
+            target = self.other if turn % 2 else self.made
+            self.kernels.subtract(
+                builder, left, source, target, count=self.count, stream=stream
+            )
+            left = target
+
+
 def _late_item(language: wir.Language) -> wir.Program:
     """The host reads an element that a kernel writes after much other work."""
-    large = wir.tensor("f32", (64, 256))
     b = ProgramBuilder()
-    kernels = SmallKernels(b, language)
     count = b.kernel(count_kernel(language))
-    x, cell = b.input(large), b.input(CELL)
-    made = [b.allocate(large), b.allocate(large)]
-    source = x
-    for turn in range(33):
-        target = made[turn % 2]
-        kernels.negate(b, source, target, count=64 * 256)
-        source = target
+    cell = b.input(CELL)
+    work = _MuchWork(b, language)
     later = b.allocate(CELL)
     b.call(count, cell, later, 5)
     number = b.define_symbol("u0", wir.ItemOf(later.name), lower=0)
-    b.free(later, made[1])
-    return b.build(number, number * 2, made[0])
+    b.free(later, work.other)
+    return b.build(number, number * 2, work.made)
 
 
 def _workspaces(language: wir.Language) -> wir.Program:
@@ -254,6 +267,17 @@ def _streams(language: wir.Language) -> wir.Program:
     return b.build(first, second, third)
 
 
+def _late_stream(language: wir.Language) -> wir.Program:
+    """A stream reads what another one writes after much other work."""
+    b = ProgramBuilder()
+    work = _MuchWork(b, language, stream=1)
+    b.wait_event(b.record_event(stream=1))
+    out = b.allocate(work.type)
+    work.kernels.negate(b, work.made, out, count=work.count)
+    b.free(work.made, work.other)
+    return b.build(out)
+
+
 def kernel_cases(language: wir.Language) -> tuple[Case, ...]:
     """Return the programs whose kernels are in a language."""
     of = language.value
@@ -276,6 +300,7 @@ def kernel_cases(language: wir.Language) -> tuple[Case, ...]:
         Case(f"kernel_pools_{of}", _pools(language)),
         Case(f"kernel_donated_{of}", _donated(language)),
         Case(f"kernel_streams_{of}", _streams(language)),
+        Case(f"kernel_late_stream_{of}", _late_stream(language)),
     ]
     if language is wir.Language.CPP:
         cases.append(Case("kernel_numbers_cpp", _numbers(), seeds=(0, 1, 2)))

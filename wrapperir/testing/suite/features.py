@@ -44,7 +44,7 @@ FEATURES: Mapping[str, tuple[str, ...]] = {
     ),
     "subgraphs": ("subgraph_calls", "kernel_subgraphs"),
     "graph regions": ("graph_regions", "region_streams", "kernel_graph_region"),
-    "streams": ("streams", "kernel_streams"),
+    "streams": ("streams", "kernel_streams", "kernel_late_stream"),
     "multi-kernels": (
         *("multi_kernel_first", "multi_kernel_forced", "selection_settled"),
         *("selection_benchmark", "selection_static_sizes", "selection_dynamic_sizes"),
