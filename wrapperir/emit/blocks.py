@@ -170,16 +170,14 @@ class BlockEmitter(ABC):
     def emit_results(self, results: Sequence[Result], block: Block) -> None:
         """Append that a block's results become the line's; drop the block's names."""
 
-    @abstractmethod
     def begin_stacks(self, stacks: Sequence[Result]) -> None:
-        """Append an empty list for each stack of a loop's values."""
+        """Append an empty list for each stack of a loop's values; by default, refuse."""
+        self._emission.report("loops that stack their values are not supported")
 
-    @abstractmethod
-    def emit_pushed(self, stack: Result, result: Result) -> None:
+    def emit_pushed(self, stack: Result, result: Result) -> None:  # noqa: B027
         """Append that the list of ``stack`` gets the value that ``result`` has now."""
 
-    @abstractmethod
-    def emit_stack(self, stack: Result, result: Result) -> None:
+    def emit_stack(self, stack: Result, result: Result) -> None:  # noqa: B027
         """Append a tensor of the values in a list; of ``result`` alone if it is empty."""
 
     @abstractmethod

@@ -171,15 +171,3 @@ class OpenclBlocks(BlockEmitter):
         for name in own_results(condition, self._context.facts.constants):
             self._context.writer.emit_line("wir_drop(r, &{});", self._context.values[name])
         self._context.writer.emit_line("if (!{}) break;", test)
-
-    def begin_stacks(self, stacks: Sequence[wir.Result]) -> None:
-        """Refuse: the number of iterations is not known before the loop."""
-        for stack in stacks:
-            self._context.declare(stack.name, stack.type)
-        self._context.report("loops that stack their values are not supported")
-
-    def emit_pushed(self, stack: wir.Result, result: wir.Result) -> None:
-        """Nothing: stacks are refused."""
-
-    def emit_stack(self, stack: wir.Result, result: wir.Result) -> None:
-        """Nothing: stacks are refused."""

@@ -1,9 +1,9 @@
 """Elements that the host reads as numbers, and conversions of these."""
 
 from collections.abc import Mapping
-from typing import LiteralString
 
 from wrapperir.emit import Fragment, fragment
+from wrapperir.emit.c.expressions import element_type
 from wrapperir.ir import DType, SymbolKind
 
 EXPONENTS: Mapping[DType, int] = {
@@ -14,24 +14,15 @@ EXPONENTS: Mapping[DType, int] = {
 }
 """The bits that are all ones in infinities and NaN, and only there."""
 
-_ITEMS: Mapping[DType, LiteralString] = {
-    DType.F64: "cl_double",
-    DType.F32: "cl_float",
-    DType.I64: "cl_long",
-    DType.I32: "cl_int",
-    DType.I16: "cl_short",
-    DType.I8: "cl_char",
-    DType.U32: "cl_uint",
-    DType.U16: "cl_ushort",
-    DType.U8: "cl_uchar",
-    DType.BOOL: "cl_uchar",
-}
+
+def number_type(dtype: DType) -> Fragment | None:
+    """Return the C type of a number that kernels take, a byte for a bool."""
+    return element_type(DType.U8 if dtype is DType.BOOL else dtype)
 
 
 def item_type(dtype: DType) -> Fragment | None:
     """Return the C type of an element that the host can read as a number."""
-    spelled = _ITEMS.get(dtype)
-    return None if spelled is None else fragment(spelled)
+    return None if dtype is DType.U64 else number_type(dtype)
 
 
 def converted(value: Fragment, dtype: DType, kind: SymbolKind) -> Fragment:

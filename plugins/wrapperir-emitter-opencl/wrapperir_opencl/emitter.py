@@ -10,17 +10,12 @@ from attrs import evolve
 
 from wrapperir.diagnostics import Code
 from wrapperir.emit import Artifact, Emitter, Loaded, Support, write_artifact
-from wrapperir.ir import (
-    LINES,
-    AssertAlignmentLine,
-    GraphRegionLine,
-    Language,
-    MultiOutputLine,
-    Program,
-)
+from wrapperir.emit.partial_lines import declared_lines
+from wrapperir.ir import Language, Program
 from wrapperir_opencl.context import ALIGNMENT_LIMIT, DEVICE
 from wrapperir_opencl.expressions import RUNTIME
 from wrapperir_opencl.launches import COPY
+from wrapperir_opencl.lines import OpenclLines
 from wrapperir_opencl.load import LIBRARY, SIGNATURE, SOURCE, LoadError, compile_library
 from wrapperir_opencl.load import Program as LoadedProgram
 
@@ -28,7 +23,6 @@ if TYPE_CHECKING:
     import torch
 
 _LOADER = Path(__file__).with_name("load.py")
-_LACKING = {MultiOutputLine, AssertAlignmentLine, GraphRegionLine}
 
 _LOADED: WeakSet[LoadedProgram] = WeakSet()
 """The programs that this process has loaded and may still call."""
@@ -44,13 +38,13 @@ class OpenclEmitter(Emitter):
 
     name = "opencl"
     support = Support(
-        lines=frozenset(set(LINES) - _LACKING),
+        lines=declared_lines(OpenclLines),
         languages=frozenset({Language.OPAQUE}),
         devices=frozenset({"cpu", DEVICE}),
         streams=frozenset({"cpu", DEVICE}),
         operators=frozenset({COPY}),
         hosted=frozenset({DEVICE}),
-        limits=(ALIGNMENT_LIMIT,),
+        limits=(ALIGNMENT_LIMIT, "loops that stack their values"),
     )
 
     def emit(self, program: Program) -> Artifact:

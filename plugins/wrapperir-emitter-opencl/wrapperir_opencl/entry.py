@@ -1,13 +1,12 @@
 """The beginning and the end of a program's function: inputs, constants and outputs."""
 
-from collections.abc import Callable
-
 from wrapperir import ir as wir
 from wrapperir.emit import Fragment, fragment
-from wrapperir.emit.c.expressions import C_KINDS, format_int, format_string
+from wrapperir.emit.c.expressions import format_int, format_string
 from wrapperir.emit.number_kinds import kind_of
 from wrapperir_opencl.context import DEVICE, OpenclContext
 from wrapperir_opencl.element_types import converted, item_type
+from wrapperir_opencl.lines import OpenclLines
 
 
 class Entry:
@@ -16,9 +15,10 @@ class Entry:
     Constants follow the inputs in the caller's array.
     """
 
-    def __init__(self, context: OpenclContext) -> None:
-        """Emit the borders of the program of ``context``."""
+    def __init__(self, context: OpenclContext, lines: OpenclLines) -> None:
+        """Emit the borders of the program of ``context``, with symbols as in ``lines``."""
         self._context = context
+        self._lines = lines
         self._program = context.facts.program
         inputs: list[wir.Input | wir.ConstantInput] = [*self._program.inputs]
         inputs += self._program.constants
@@ -28,7 +28,7 @@ class Entry:
         ]
         self._mutated: list[tuple[Fragment, wir.TensorType, Fragment]] = []
 
-    def emit_inputs(self, emit_range: Callable[[wir.SymbolDefinitionLine], None]) -> None:
+    def emit_inputs(self) -> None:
         """Append numbers, symbols, checks of tensors, and their copies to the device."""
         context = self._context
         for index, number in enumerate(self._program.inputs):
@@ -43,10 +43,7 @@ class Entry:
                 context.check_memory(number.type)
         for index, line in enumerate(self._program.symbols):
             context.at(("symbols",), index)
-            kind = fragment(C_KINDS[line.kind])
-            symbol = context.symbols[line.symbol]
-            context.writer.emit_line("{} {} = {};", kind, symbol, self._source(line))
-            emit_range(line)
+            self._lines.emit_symbol(line, self._source(line))
         for item, type in self._tensors:
             given, name = self._value(item.name), format_string(f"%{item.name}")
             layout = (
@@ -62,7 +59,7 @@ class Entry:
         return fragment("inputs[{}]", Fragment(str(self._given[name])))
 
     def _source(self, line: wir.SymbolDefinitionLine) -> Fragment:
-        context = self._context
+        """Return the value of a symbol, by what the caller gave."""
         match line.source:
             case wir.SizeOf(name, dim):
                 return fragment("{}.size[{}]", self._value(name), Fragment(str(dim)))
@@ -70,25 +67,18 @@ class Entry:
                 return fragment("{}.stride[{}]", self._value(name), Fragment(str(dim)))
             case wir.OffsetOf(name):
                 return fragment("{}.offset", self._value(name))
-            case wir.ValueOf(name):
-                type = context.facts.types[name]
-                assert isinstance(type, wir.ScalarType)  # verified
-                return converted(context.values[name], type.dtype, line.kind)
             case wir.ItemOf(name):
-                type = context.facts.tensor_type(name)
-                spelled = item_type(type.dtype)
-                if spelled is None:
-                    context.report(f"the host cannot read a {type.dtype.value}", name)
-                    return fragment("0")
-                return self._item(name, type, spelled, line.kind)
-            case int() | float() | wir.Symbol() | wir.Operation() as expr:
-                return context.expressions.format_number(expr, line.kind)
+                return self._item(name, line.kind)
+            case _:
+                return self._lines.format_source(line)
 
-    def _item(
-        self, name: str, type: wir.TensorType, spelled: Fragment, kind: wir.SymbolKind
-    ) -> Fragment:
+    def _item(self, name: str, kind: wir.SymbolKind) -> Fragment:
         """Append the read of an input's one element, which may have no memory."""
-        context = self._context
+        context, type = self._context, self._context.facts.tensor_type(name)
+        spelled = item_type(type.dtype)
+        if spelled is None:
+            context.report(f"the host cannot read a {type.dtype.value}", name)
+            return fragment("0")
         item, given = context.names.claim(f"{name}_item"), self._value(name)
         ones = ", ".join(["1"] * len(type.size)) or "0"
         context.writer.emit_line("{} {} = 0;", spelled, item)

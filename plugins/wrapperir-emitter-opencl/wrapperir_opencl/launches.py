@@ -1,13 +1,11 @@
 """Launches of kernels."""
 
-from collections.abc import Mapping
-from typing import LiteralString
-
 from wrapperir import ir as wir
 from wrapperir.emit import Fragment, fragment, joined
 from wrapperir.emit.c.expressions import format_int
 from wrapperir.emit.number_kinds import as_parameter, kind_of
 from wrapperir_opencl.context import DEVICE, OpenclContext
+from wrapperir_opencl.element_types import number_type
 
 LANGUAGE: tuple[str, wir.Constant] = ("opencl.language", "C 1.2")
 """Metadata of every kernel that this emitter takes: its source is OpenCL C."""
@@ -16,22 +14,6 @@ FAULT: tuple[str, wir.Constant] = ("opencl.fault", True)
 
 The kernel writes the number to a ``global int *`` if a check in it fails.
 """
-_WHOLE: Mapping[wir.DType, tuple[LiteralString, int, int]] = {
-    wir.DType.I64: ("cl_long", -(2**63), 2**63 - 1),
-    wir.DType.I32: ("cl_int", -(2**31), 2**31 - 1),
-    wir.DType.I16: ("cl_short", -(2**15), 2**15 - 1),
-    wir.DType.I8: ("cl_char", -(2**7), 2**7 - 1),
-    wir.DType.U64: ("cl_ulong", 0, 2**63 - 1),
-    wir.DType.U32: ("cl_uint", 0, 2**32 - 1),
-    wir.DType.U16: ("cl_ushort", 0, 2**16 - 1),
-    wir.DType.U8: ("cl_uchar", 0, 2**8 - 1),
-    wir.DType.BOOL: ("cl_char", 0, 1),
-}
-_REAL: Mapping[wir.DType, LiteralString] = {
-    wir.DType.F64: "cl_double",
-    wir.DType.F32: "cl_float",
-}
-_NUMBERS = frozenset({*_WHOLE, *_REAL})
 
 
 def check_kernel(context: OpenclContext, kernel: wir.KernelDefinitionLine) -> None:
@@ -46,7 +28,9 @@ def check_kernel(context: OpenclContext, kernel: wir.KernelDefinitionLine) -> No
     for parameter in kernel.parameters:
         if isinstance(parameter, wir.ConstexprParameter):
             context.report(f"parameter {parameter.name} is a constexpr", kernel.name)
-        elif isinstance(parameter, wir.ScalarParameter) and parameter.dtype not in _NUMBERS:
+        elif isinstance(parameter, wir.ScalarParameter) and not number_type(
+            parameter.dtype
+        ):
             dtype = parameter.dtype.value
             context.report(f"parameter {parameter.name} is a {dtype}", kernel.name)
 
@@ -92,16 +76,21 @@ def _format_number(
     """Return the size and address of a number of a parameter's type."""
     expr = as_parameter(argument, parameter, context.facts.kinds)
     value = context.expressions.format_number(expr, kind_of(parameter.dtype))
-    if parameter.dtype in _REAL:
-        spelled = fragment(_REAL[parameter.dtype])
-    elif parameter.dtype in _WHOLE:
-        name, least, most = _WHOLE[parameter.dtype]
-        spelled = fragment(name)
-        limits = joined(", ", [format_int(least), format_int(most)])
-        value = fragment("wir_fits(r, {}, {})", value, limits)
-    else:
+    spelled = number_type(parameter.dtype)
+    if spelled is None:
         return fragment("0, NULL")  # refused at the definition
+    if not parameter.dtype.is_float:
+        limits = joined(", ", map(format_int, _limits(parameter.dtype)))
+        value = fragment("wir_fits(r, {}, {})", value, limits)
     return fragment("sizeof({}), &({}){{{}}}", spelled, spelled, value)
+
+
+def _limits(dtype: wir.DType) -> tuple[int, int]:
+    """Return the least and the greatest whole number of a dtype that the host has."""
+    if dtype is wir.DType.BOOL:
+        return 0, 1
+    half = 1 << (8 * dtype.itemsize - 1)
+    return (-half, half - 1) if dtype.value[0] == "i" else (0, min(2 * half, 2**63) - 1)
 
 
 COPY = "aten.copy_.default"

@@ -12,13 +12,14 @@ from wrapperir.emit.assert_messages import (
     scalar_message,
 )
 from wrapperir.emit.c.expressions import C_KINDS, format_float, format_int, format_string
+from wrapperir.emit.partial_lines import PartialLines
 from wrapperir_opencl.blocks import OpenclBlocks
 from wrapperir_opencl.context import OpenclContext
 from wrapperir_opencl.element_types import EXPONENTS, converted, item_type
 from wrapperir_opencl.launches import emit_copy, emit_launch
 
 
-class OpenclLines(wir.LineVisitor[None]):
+class OpenclLines(PartialLines):
     """Appends the C of lines to the context's writer."""
 
     def __init__(self, context: OpenclContext) -> None:
@@ -35,9 +36,6 @@ class OpenclLines(wir.LineVisitor[None]):
 
     def visit_kernel_definition(self, line: wir.KernelDefinitionLine) -> None:
         """Nothing: definitions are beside the function."""
-
-    def visit_multi_kernel(self, line: wir.MultiKernelLine) -> None:
-        """Nothing: calls name what they run."""
 
     def visit_allocate(self, line: wir.AllocateLine) -> None:
         """Allocate a buffer; a workspace that the program keeps is allocated once."""
@@ -123,10 +121,6 @@ class OpenclLines(wir.LineVisitor[None]):
         """Copy a tensor, which is the only operator."""
         emit_copy(self._context, line)
 
-    def visit_multi_output(self, line: wir.MultiOutputLine) -> None:
-        """Refuse: the only operator returns one tensor."""
-        self._context.report("no operator here has several results", line.source)
-
     def visit_record_event(self, line: wir.RecordEventLine) -> None:
         """Enqueue a marker."""
         self._order("wir_record", line.result, line.stream)
@@ -142,15 +136,17 @@ class OpenclLines(wir.LineVisitor[None]):
 
     def visit_symbol_definition(self, line: wir.SymbolDefinitionLine) -> None:
         """Compute a number, and check its range."""
-        self._context.writer.emit_line(
-            "{} {} = {};",
-            fragment(C_KINDS[line.kind]),
-            self._context.symbols[line.symbol],
-            self._source(line),
-        )
-        self.emit_range(line)
+        self.emit_symbol(line, self.format_source(line))
 
-    def _source(self, line: wir.SymbolDefinitionLine) -> Fragment:
+    def emit_symbol(self, line: wir.SymbolDefinitionLine, value: Fragment) -> None:
+        """Append the variable of a symbol, and the check of its range."""
+        name = self._context.symbols[line.symbol]
+        kind = fragment(C_KINDS[line.kind])
+        self._context.writer.emit_line("{} {} = {};", kind, name, value)
+        self._emit_range(line)
+
+    def format_source(self, line: wir.SymbolDefinitionLine) -> Fragment:
+        """Return the value of a symbol, by the types of tensors."""
         context = self._context
         format_number = context.expressions.format_number
         match line.source:
@@ -181,7 +177,7 @@ class OpenclLines(wir.LineVisitor[None]):
         context.emit_step("wir_item(r, &{}, sizeof {}, &{})", *parts)
         return converted(item, type.dtype, kind)
 
-    def emit_range(self, line: wir.SymbolDefinitionLine) -> None:
+    def _emit_range(self, line: wir.SymbolDefinitionLine) -> None:
         """Append the check of a symbol's range; without one, that it has a value."""
         context, (low, high) = self._context, (line.lower, line.upper)
         symbol = context.symbols[line.symbol]
@@ -209,10 +205,6 @@ class OpenclLines(wir.LineVisitor[None]):
         subject = format_string(layout_subject(line))
         parts = (subject, layout, joined(", ", wanted))
         context.emit_step("wir_check_layout(r, {}, {}, {})", *parts)
-
-    def visit_assert_alignment(self, line: wir.AssertAlignmentLine) -> None:
-        """Refuse: memory of an OpenCL device has no address on the host."""
-        self._context.report("memory of an OpenCL device has no address", line.buffer)
 
     def visit_assert_scalar(self, line: wir.AssertScalarLine) -> None:
         """Check a condition."""
@@ -247,10 +239,6 @@ class OpenclLines(wir.LineVisitor[None]):
 
     def visit_subgraph_call(self, line: wir.SubgraphCallLine) -> None:
         """Append the block in place."""
-        OpenclBlocks(self._context, self.emit_lines).emit_subgraph(line)
-
-    def visit_graph_region(self, line: wir.GraphRegionLine) -> None:
-        """Append the block in place: nothing is recorded."""
         OpenclBlocks(self._context, self.emit_lines).emit_subgraph(line)
 
     def visit_comment(self, line: wir.CommentLine) -> None:

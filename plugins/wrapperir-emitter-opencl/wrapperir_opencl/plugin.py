@@ -1,12 +1,14 @@
 """Registers the emitter and the renderer."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from wrapperir.emit import Emitter
-from wrapperir.lowering.renderer import Renderer
 from wrapperir.plugin import hookimpl
 from wrapperir_opencl.emitter import OpenclEmitter
-from wrapperir_opencl.renderer import OpenclRenderer
+
+if TYPE_CHECKING:
+    from wrapperir.lowering.renderer import Renderer
 
 
 @hookimpl
@@ -16,6 +18,8 @@ def wrapperir_emitters() -> Sequence[Emitter]:
 
 
 @hookimpl
-def wrapperir_renderers() -> Sequence[Renderer]:
-    """Return the renderer of this plugin."""
+def wrapperir_renderers() -> "Sequence[Renderer]":
+    """Return the renderer of this plugin; an emitter alone needs no lowering."""
+    from wrapperir_opencl.renderer import OpenclRenderer
+
     return (OpenclRenderer(),)

@@ -39,9 +39,9 @@ def emit_program(program: wir.Program) -> ProgramText:
         if line.name in context.kernels and isinstance(line, wir.KernelDefinitionLine):
             check_kernel(context, line)
     lines = OpenclLines(context)
-    entry = Entry(context)
+    entry = Entry(context, lines)
     with context.writer.indented():
-        entry.emit_inputs(lines.emit_range)
+        entry.emit_inputs()
         lines.emit_lines(program.lines, ("lines",))
         entry.emit_outputs()
     if context.problems:
