@@ -33,8 +33,11 @@ def _missing() -> str | None:
 MISSING = _missing()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip tests marked ``device`` where there is no OpenCL device."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip tests marked ``device`` where no OpenCL device is, and leave out sweeps."""
+    if not config.getoption("markexpr"):
+        config.hook.pytest_deselected(items=[x for x in items if "sweep" in x.keywords])
+        items[:] = [item for item in items if "sweep" not in item.keywords]
     for item in items:
         if MISSING is not None and "device" in item.keywords:
             item.add_marker(pytest.mark.skip(reason=MISSING))
@@ -43,3 +46,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker."""
     config.addinivalue_line("markers", "device: needs an OpenCL platform and a C compiler")
+    config.addinivalue_line("markers", "sweep: takes long; pytest -m sweep runs it")

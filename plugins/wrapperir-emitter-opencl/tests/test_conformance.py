@@ -13,12 +13,26 @@ REASONS = (
 """Beginnings of the reasons to skip a check."""
 
 
+FEW = (
+    *("kernel_buffers_own", "kernel_reuse_own", "kernel_numbers_own", "kernel_donated_own"),
+    *("kernel_mutation_own", "kernel_symbols_own", "kernel_late_item_own", "copies"),
+    *("kernel_false_condition_own", "workspaces_own", "pools_and_kernels_own"),
+    *("kernel_conditional_with_constant_own", "kernel_loop_own", "kernel_graph_region_own"),
+    *("kernel_late_stream_own", "selection_dynamic_sizes_own", "threads", "drawn"),
+)
+"""Cases of each kind, for every run of the tests."""
+
+
 @pytest.mark.device
-def test_everything_that_the_emitter_declares() -> None:
-    (results,) = check(("", ()))
+@pytest.mark.parametrize(
+    "cases", [FEW, pytest.param((), marks=pytest.mark.sweep)], ids=["few", "all"]
+)
+def test_what_the_emitter_declares(cases: tuple[str, ...]) -> None:
+    (results,) = check(("", cases))
     assert [result for result in results if result[2] == "failed"] == []
     for _, _, status, reason in results:
         assert status == "passed" or reason.startswith(REASONS), reason
     passed = {feature for feature, _, status, _ in results if status == "passed"}
     for feature in ("buffers", "pools", "loops", "streams", "multi-kernels", "leaks"):
         assert f"{feature} on opencl" in passed
+    assert {"wrong inputs on opencl", "calls at once on opencl"} <= passed
