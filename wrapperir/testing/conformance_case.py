@@ -5,6 +5,7 @@ from collections.abc import Callable
 from attrs import frozen
 
 from wrapperir import ir as wir
+from wrapperir.ir import Program
 from wrapperir.ir.builder import BlockBuilder, NamedValue, ProgramBuilder
 from wrapperir.testing.kernels import KernelKind, library_kernel
 
@@ -22,12 +23,12 @@ class Case:
     """
 
     name: str
-    program: wir.Program
+    program: Program
     seeds: tuple[int, ...] = (0, 1)
     faults: bool = False
 
 
-def built(fill: Callable[[ProgramBuilder], wir.Program], *seeds: int) -> Case:
+def built(fill: Callable[[ProgramBuilder], Program], *seeds: int) -> Case:
     """Return the case of the program that a function builds, named as the function."""
     name = fill.__name__.removeprefix("_")
     return Case(name, fill(ProgramBuilder()), seeds or (0, 1))
