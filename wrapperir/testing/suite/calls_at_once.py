@@ -11,7 +11,7 @@ from wrapperir.testing.inputs import difference, example_inputs, run_example
 from wrapperir.testing.kernels import KernelKind, library_kernel
 
 _THREADS = 4
-_CALLS = 50
+_CALLS = 200
 _LARGE = wir.tensor("f32", (64, 256))
 """Large enough that calls overlap, as their kernels take some time."""
 
