@@ -122,7 +122,9 @@ class _Races:
         value = self._value(name)
         if value is None or value.role is Role.SCALAR:  # which has no memory
             return
-        for storage in (value.storage, *value.storage.perhaps):
+        perhaps = value.storage.perhaps
+        self._clocks.steps -= len(perhaps)
+        for storage in (value.storage, *(perhaps if self._clocks.steps >= 0 else ())):
             history = self._history(storage)
             conflict = self._clocks.use(history, stream, name, self._path, writes=writes)
             if conflict is not None:

@@ -1,4 +1,4 @@
-// The dtype, sizes and strides of a region's result, of which each replay makes a new tensor.
+// The dtype, sizes and strides of a region's result; each replay makes a new tensor with them.
 #pragma once
 
 #include <vector>

@@ -103,7 +103,7 @@ at::Tensor copy_from_and_resize(const at::Tensor& from, const at::Tensor& to) {
 
 at::Scalar item(const at::Tensor& tensor) { return tensor.cpu().item(); }
 
-// The fallback runs what a device does not override, and there are no such kernels of the CPU.
+// Convolutions have no kernel that the fallback could call, so they are computed here, on the CPU.
 at::Tensor convolution(
     const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
     Sizes stride, Sizes padding, Sizes dilation, bool transposed, Sizes output_padding,
