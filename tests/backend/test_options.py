@@ -32,7 +32,7 @@ from wrapperir.emit.default_passes import (
 from wrapperir.emit.partition import PartitioningEmitter
 from wrapperir.emit.pipeline import find_emitter
 from wrapperir.frontend import Lowered
-from wrapperir.ir import GraphRegionLine, Language, Program
+from wrapperir.ir import POOL_ALIGNMENT, GraphRegionLine, Language, Program
 from wrapperir.passes import MEMORY_PASSES, insert_frees
 from wrapperir.text import parse_program
 from wrapperir_python.emitter import PythonEmitter
@@ -202,6 +202,9 @@ def test_graphs_are_captured_before_memory_is_planned() -> None:
         "capture_graphs",
         insert_frees,
     )
+    python = PythonEmitter()
+    python.support = evolve(python.support, greatest_alignment=POOL_ALIGNMENT // 2)
+    assert "plan_memory" not in passes_to_run(None, python, graphs=False)
     default = ("multiply_convolutions", *PLANNING)
     assert passes_to_run(None, emitter, graphs=False) == default
     torch.use_deterministic_algorithms(True)

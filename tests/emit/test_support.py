@@ -256,3 +256,21 @@ def test_pools_are_refused_by_line_and_by_device() -> None:
         )
     found = check_support(program, "tiny", Support(devices=frozenset({"cpu"})))
     assert [d.code for d in found] == [Code.UNSUPPORTED_DEVICE] * 2
+
+
+def test_memory_that_is_aligned_to_more_is_refused_where_it_is_allocated() -> None:
+    builder = ProgramBuilder()
+    x = builder.input(tensor("f32", (32,), device=CUDA, alignment=256))
+    pool = builder.allocate_pool(PoolType(size=256, alignment=256))
+    y = builder.place(pool, 0, tensor("f32", (32,), alignment=256))
+    z = builder.allocate(tensor("f32", (32,), alignment=128))
+    builder.free(pool, z)
+    program = builder.build(x, y)
+    assert check_support(program, "tiny", Support(greatest_alignment=256)) == ()
+    (found,) = check_support(program, "tiny", Support(greatest_alignment=128))
+    assert (found.code, found.path) == (Code.UNSUPPORTED_FEATURE, ("lines", 0))
+    assert "memory that is aligned to 256 bytes" in found.message
+    # A tensor of a hosted device is copied to memory of the program.
+    hosted = Support(greatest_alignment=128, hosted=frozenset({"cuda"}))
+    paths = [d.path for d in check_support(program, "tiny", hosted)]
+    assert paths == [("inputs", 0), ("lines", 0)]

@@ -168,7 +168,7 @@ def test_more_alignment_than_that_of_the_driver_is_no_failure(
         check=False,
     )
     assert "drawn programs        0        0        1" in done.stdout
-    assert "refused with WIR705: memory is aligned to 64 bytes" in done.stdout
+    assert "not declared: memory that is aligned to 128 bytes" in done.stdout
 
 
 @pytest.mark.parametrize("target", TARGETS)

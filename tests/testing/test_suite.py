@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 from attrs import evolve
-from hypothesis import find, given, settings
+from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 from tests.draws import draws
@@ -161,6 +161,7 @@ SMALL = Support(
     operators=frozenset({"aten.copy_.default"}),
     streams=frozenset(),
     zero_modes=frozenset({wir.ZeroMode.ZERO_ON_CALL}),
+    greatest_alignment=64,
 )
 
 
@@ -196,6 +197,25 @@ def test_declared_operators_are_drawn(operator: str) -> None:
         programs(support=FEW_OPERATORS), calls, settings=settings(derandomize=True)
     )
     assert len(found.lines) < 8
+
+
+@pytest.mark.parametrize("most", [16, 128, 256])
+def test_memory_is_aligned_to_what_a_support_says(most: int) -> None:
+    support = Support(greatest_alignment=most)
+    largest = 0
+
+    @settings(max_examples=60, phases=(Phase.generate,), database=None)
+    @given(programs(support=support))
+    def draw(program: wir.Program) -> None:
+        nonlocal largest
+        assert verify(program) == ()
+        assert check_support(fit_program(program, support), "some", support) == ()
+        for line in walk_lines(program.lines):
+            if isinstance(line, wir.AllocateLine | wir.AllocatePoolLine):
+                largest = max(largest, line.type.alignment or 1)
+
+    draw()
+    assert largest == most
 
 
 KERNELS_ONLY = Support(

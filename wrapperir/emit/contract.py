@@ -85,6 +85,8 @@ class Support:
     returns CPU tensors for them, and copies at its borders.  ``graphs`` are the device
     kinds that record graph regions and replay them, and ``recorded`` the operators that may
     be called in one; ``None`` is every operator.
+    ``greatest_alignment`` is the most bytes that memory which a program allocates may be
+    aligned to, a power of two, and that of tensors on ``hosted`` devices; ``None`` is any.
     ``limits`` are parts of the messages with which the emitter refuses programs that the
     other fields allow; the conformance kit takes any other refusal (WIR702 to WIR705) of
     such a program for a failure.
@@ -104,6 +106,7 @@ class Support:
     hosted: frozenset[str] = frozenset()
     graphs: frozenset[str] = frozenset({"cuda"})
     recorded: frozenset[str] | None = None
+    greatest_alignment: int | None = None
     limits: tuple[str, ...] = ()
 
 

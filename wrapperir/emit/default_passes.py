@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit.contract import Emitter, Support
-from wrapperir.ir import AllocateLine, GraphRegionLine, Language, ReinterpretLine
+from wrapperir.ir import (
+    POOL_ALIGNMENT,
+    AllocateLine,
+    AllocatePoolLine,
+    GraphRegionLine,
+    Language,
+    Line,
+    ReinterpretLine,
+)
 
 # Passes are imported late: a program that a cache has needs none.
 if TYPE_CHECKING:
@@ -39,7 +47,7 @@ def passes_to_run(
     if named is None:
         names = tuple(
             capture_pass(emitter.support) if name == "capture_graphs" else name
-            for name in memory_passes(emitter.support.lines, graphs=graphs)
+            for name in memory_passes(_pass_lines(emitter.support), graphs=graphs)
         )
         can_multiply = emitter.support.lines >= {AllocateLine, ReinterpretLine}
         own = ["split_products"] if can_multiply else []
@@ -56,6 +64,13 @@ def passes_to_run(
         return names
     is_missing = graphs and not captures_graphs(named)
     return (capture_pass(emitter.support), *named) if is_missing else named
+
+
+def _pass_lines(support: Support) -> frozenset[type[Line]]:
+    """Return the line kinds that passes may add; their pools have an alignment."""
+    most = support.greatest_alignment
+    has_pools = most is None or most >= POOL_ALIGNMENT
+    return support.lines if has_pools else support.lines - {AllocatePoolLine}
 
 
 def capture_pass(support: Support) -> str:

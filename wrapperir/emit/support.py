@@ -12,11 +12,14 @@ from wrapperir.emit.context import ProgramFacts
 from wrapperir.emit.contract import Support
 from wrapperir.emit.runnable_kernels import resolve_multi_kernels
 from wrapperir.ir.blocks import walk_places
+from wrapperir.ir.effects import Origin
 from wrapperir.ir.line_effects import LineEffects
 from wrapperir.ir.renaming import replace_devices
 
 T = TypeVar("T")
 
+_NEW_MEMORY = (Origin.ALLOCATED, Origin.PROGRAM, Origin.POOL, Origin.BLOCK)
+"""Origins of memory that a program allocates: a loop's results may be copies."""
 _MOST_NAMES = 20
 """Names that a hint lists."""
 
@@ -86,6 +89,8 @@ def lacking_places(
     for path, value_type in places:
         if isinstance(value_type, wir.TensorType):
             yield from _check_device(emitter, support, value_type.device, 0, path)
+            if value_type.device.kind in support.hosted:  # it is copied to new memory
+                yield from _check_alignment(emitter, support, value_type, path)
     effects = LineEffects(None)
     for line, path in walk_places(program.lines):
         if type(line) not in support.lines:
@@ -94,6 +99,8 @@ def lacking_places(
         done = effects.visit(line)
         for made in done.definitions:
             yield from _check_zero_mode(emitter, support, made.workspace, path)
+            if made.origin in _NEW_MEMORY:
+                yield from _check_alignment(emitter, support, made.type, path)
         number = 0 if done.stream is None else done.stream.number
         if done.device is not None and (number or support.devices is not None):
             yield from _check_device(emitter, support, done.device, number, path)
@@ -177,6 +184,24 @@ def _check_zero_mode(
             path=path,
             subject=mode.value,
             hint=_alternatives("zero modes", support.zero_modes),
+        )
+
+
+def _check_alignment(
+    emitter: str, support: Support, type: wir.ValueType, path: LinePath
+) -> Iterator[Diagnostic]:
+    most = support.greatest_alignment
+    if most is None or not isinstance(type, wir.TensorType | wir.PoolType):
+        return
+    wanted = type.alignment or 1
+    if wanted > most:
+        yield Diagnostic(
+            Code.UNSUPPORTED_FEATURE,
+            f"the {emitter} emitter has no support for memory that is aligned to"
+            f" {wanted} bytes",
+            path=path,
+            subject=str(wanted),
+            hint=f"it aligns memory to at most {most} bytes",
         )
 
 

@@ -23,7 +23,7 @@ def allocate(generator: BlockGenerator) -> Tracked:
     shapes = [world.matrix, world.flat, world.matrix, world.vector]
     made = generator.choose(shapes)(dtype)
     if generator.flip():
-        made = evolve(made, alignment=generator.choose((16, 64, 128)))
+        made = evolve(made, alignment=generator.choose(world.alignments(16, 64, 128)))
     return generator.buffer(made)
 
 
@@ -165,19 +165,23 @@ def allocate_pool(generator: BlockGenerator) -> None:
         unit = generator.choose(_CONSTANT_UNITS)
         largest = world.most(world.numel) * 8
         count = -(-largest * generator.choose((2, 4, 8)) // unit)
-        type = wir.PoolType(size=unit * count, alignment=generator.choose(_ALIGNMENTS))
-        pool = PoolSpace(block.allocate_pool(type), unit, count, alignment=unit)
+        alignment = generator.choose(world.alignments(*_ALIGNMENTS))
+        type = wir.PoolType(size=unit * count, alignment=alignment)
+        made = block.allocate_pool(type)
+        pool = PoolSpace(made, unit, count, alignment=min(unit, alignment))
     else:
         numel = generator.choose([world.numel, world.rows, *generator.sizes])
         is_aligned = generator.flip()
         nbytes = wir.mul(numel, 8)  # elements have at most 8 bytes
         unit_bytes = wir.mul(wir.ceildiv(nbytes, 64), 64) if is_aligned else nbytes
         count = generator.choose((2, 4, 8))
+        (alignment,) = world.alignments(wir.POOL_ALIGNMENT)
+        type = wir.PoolType(size=wir.mul(unit_bytes, count), alignment=alignment)
         pool = PoolSpace(
-            block.allocate_pool(wir.PoolType(size=wir.mul(unit_bytes, count))),
+            block.allocate_pool(type),
             unit_bytes,
             count,
-            alignment=64 if is_aligned else 8,
+            alignment=alignment if is_aligned else min(alignment, 8),
             numel=numel,
             smaller=(world.rows,) if numel == world.numel else (),
         )

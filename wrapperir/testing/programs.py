@@ -222,6 +222,7 @@ def programs(
         world.operator_names = operators
         world.descriptors = support.descriptors
         world.zero_modes = support.zero_modes
+        world.greatest_alignment = support.greatest_alignment
     generator = BlockGenerator(draw, world, builder)
     _add_entry(generator, dynamic)
     for _ in range(generator.choose((0, 1, 2))):

@@ -34,6 +34,7 @@ class World:
     """The state that all blocks of a program share: sizes, kernels, features in use.
 
     ``lines`` are the line kinds that it may have, and ``steps`` add lines of these kinds.
+    ``greatest_alignment`` is the most bytes that memory may be aligned to.
     ``operator_names`` are the operators that it may call; ``None`` is every one.
     ``largest`` has the upper bounds of the symbols that sizes are made of.
     """
@@ -49,6 +50,7 @@ class World:
     operator_names: frozenset[str] | None = None
     descriptors: bool = True
     zero_modes: frozenset[ZeroMode] = frozenset(ZeroMode)
+    greatest_alignment: int | None = None
     largest: dict[str, Number] = field(factory=dict[str, Number])
     kernels: dict[str, KernelDefinitionLine] = field(
         factory=dict[str, KernelDefinitionLine]
@@ -96,6 +98,11 @@ class World:
     def most(self, numel: Expr) -> int:
         """Return the greatest value of a number of elements."""
         return evaluate_int(numel, self.largest)
+
+    def alignments(self, *options: int) -> list[int]:
+        """Return alignments, none greater than what memory may have."""
+        most = self.greatest_alignment
+        return [option if most is None else min(option, most) for option in options]
 
     def may_multiply(self) -> bool:
         """Say whether one more product keeps values small enough to be exact."""

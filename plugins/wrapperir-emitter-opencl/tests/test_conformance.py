@@ -7,7 +7,6 @@ from fresh_checks import check
 REASONS = (
     *("not declared: kernels in triton", "not declared: the operator"),
     *("not declared: multi_output", "not declared: assert_alignment"),
-    "refused with WIR705: buffers are aligned to 128 bytes, not 256",
     "what faults is replaced for an emitter that does not choose kernels",
 )
 """Beginnings of the reasons to skip a check."""

@@ -16,7 +16,6 @@ DEVICE = "opencl"
 """The kind of device that programs run on."""
 ALIGNMENT = 128
 """Bytes to which every OpenCL implementation of the full profile aligns buffers."""
-ALIGNMENT_LIMIT = f"buffers are aligned to {ALIGNMENT} bytes"
 
 
 class CNames(NameTable):
@@ -104,8 +103,6 @@ class OpenclContext(Emission):
             self.report(message, subject)
         if type.pinned:
             self.report("no memory is pinned")
-        if (type.alignment or 0) > ALIGNMENT:
-            self.report(f"{ALIGNMENT_LIMIT}, not {type.alignment}")
         if isinstance(type, wir.TensorType) and len(type.size) > 64:
             self.report("a tensor has more than 64 dimensions")
         if type.device.index not in (None, 0):

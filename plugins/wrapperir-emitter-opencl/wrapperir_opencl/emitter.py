@@ -12,7 +12,7 @@ from wrapperir.diagnostics import Code
 from wrapperir.emit import Artifact, Emitter, Loaded, Support, write_artifact
 from wrapperir.emit.partial_lines import declared_lines
 from wrapperir.ir import Language, Program
-from wrapperir_opencl.context import ALIGNMENT_LIMIT, DEVICE
+from wrapperir_opencl.context import ALIGNMENT, DEVICE
 from wrapperir_opencl.expressions import RUNTIME
 from wrapperir_opencl.launches import COPY
 from wrapperir_opencl.lines import OpenclLines
@@ -44,7 +44,8 @@ class OpenclEmitter(Emitter):
         streams=frozenset({"cpu", DEVICE}),
         operators=frozenset({COPY}),
         hosted=frozenset({DEVICE}),
-        limits=(ALIGNMENT_LIMIT, "loops that stack their values"),
+        greatest_alignment=ALIGNMENT,
+        limits=("loops that stack their values",),
     )
 
     def emit(self, program: Program) -> Artifact:

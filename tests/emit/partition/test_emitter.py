@@ -170,6 +170,26 @@ def test_an_allocation_that_the_emitter_lacks_is_made_by_the_fallback() -> None:
     assert torch.equal(result, torch.arange(-4.0, 4).relu())  # type: ignore[arg-type]
 
 
+def test_memory_that_is_aligned_to_more_is_allocated_by_the_fallback() -> None:
+    program = read("""
+  %a = allocate f32[8] {align = 256}
+  extern_kernel aten.relu.out(%x, out = %a) writes(%a)
+  %b = allocate f32[8] {align = 128}
+  extern_kernel aten.exp.out(%a, out = %b) writes(%b)
+  free %a
+  return %b
+""")
+    emitter = partitioning(evolve(ALL, greatest_alignment=128))
+    found = emitter.partition(program)
+    assert names_of(found) == ["python", "partial"]
+    *_, other, last = (format_program(part.program) for part in found.parts)
+    assert "allocate f32[8] {align = 256}" in other
+    assert "allocate f32[8] {align = 256}" not in last
+    assert "allocate f32[8] {align = 128}" in last
+    (result,) = compile_program(program, emitter=emitter)([torch.arange(-4.0, 4)])
+    assert torch.equal(result, torch.arange(-4.0, 4).relu().exp())  # type: ignore[arg-type]
+
+
 def test_a_value_is_gone_when_the_part_that_needs_it_last_drops_it() -> None:
     seen: list[bool] = []
 

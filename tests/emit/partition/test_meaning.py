@@ -76,7 +76,12 @@ def partial_emitters(draw: st.DrawFn) -> PartialEmitter:
     has_all = draw(st.booleans())
     operators = None if has_all else draw(st.frozensets(st.sampled_from(OPERATORS)))
     refused = draw(st.frozensets(st.sampled_from(OPERATORS), max_size=3))
-    less = evolve(support, lines=frozenset(LINES) - lacking, operators=operators)
+    less = evolve(
+        support,
+        lines=frozenset(LINES) - lacking,
+        operators=operators,
+        greatest_alignment=draw(st.sampled_from([None, 16, 64])),
+    )
     return PartialEmitter(support=less, refused=refused)
 
 

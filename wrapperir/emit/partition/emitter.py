@@ -76,6 +76,9 @@ class PartitioningEmitter(Emitter):
             branching=first.branching and second.branching,
             operators=_united(first.operators, second.operators),
             hosted=first.hosted | second.hosted,
+            greatest_alignment=_greater(
+                first.greatest_alignment, second.greatest_alignment
+            ),
             limits=(*first.limits, *second.limits),
         )
 
@@ -234,6 +237,10 @@ def _united(
     more: frozenset[str] = frozenset(),
 ) -> frozenset[str] | None:
     return None if first is None or second is None else first | second | more
+
+
+def _greater(first: int | None, second: int | None) -> int | None:
+    return None if first is None or second is None else max(first, second)
 
 
 def _filed(artifact: Artifact, folder: str) -> dict[str, str | bytes]:
