@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sybil import Example
 
 from tests.docs.examples import SYBIL, named_file, parse_commands
 from tests.forked_processes import ProcessServer
@@ -70,6 +71,40 @@ def test_console_blocks_split_into_commands() -> None:
     commands = parse_commands("$ echo a\na\n$ echo \\\n> b\nb\n")
     assert [c.line for c in commands] == ["echo a\n", "echo \\\nb\n"]
     assert [c.expected for c in commands] == ["a\n", "b\n"]
+
+
+def python_example(folder: Path, code: str) -> Example:
+    """Return a Python block of a page's section about WIR100."""
+    page = folder / "page.md"
+    imports = "from wrapperir.diagnostics import Code"
+    page.write_text(f"## WIR100 a fault\n\n```python\n{imports}\n{code}\n```\n")
+    (example,) = SYBIL.parse(page).examples()
+    return example
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["raise Code.MALFORMED.error('no')", "assert 'WIR100' in [\"WIR100\"]"],
+    ids=["raises", "compares"],
+)
+def test_an_example_of_a_code_shows_it(code: str, tmp_path: Path) -> None:
+    python_example(tmp_path, code).evaluate()
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("raise Code.REDEFINITION.error('no')", "{'WIR102'}"),
+        ("'\"WIR100\"'; raise Code.REDEFINITION.error('no')", "{'WIR102'}"),
+        ("pass  # WIR100", "set()"),
+    ],
+    ids=["raises another", "names it and raises another", "raises nothing"],
+)
+def test_an_example_of_a_code_that_does_not_show_it_fails(
+    code: str, found: str, tmp_path: Path
+) -> None:
+    with pytest.raises(AssertionError, match=re.escape(f"expected WIR100, found {found}")):
+        python_example(tmp_path, code).evaluate()
 
 
 def test_a_file_is_named_where_readers_see_it() -> None:
