@@ -8,39 +8,24 @@ from pathlib import Path
 import pytest
 
 from tests.forked_processes import ProcessServer
+from tests.plugin.own_tests import PLUGINS, install, run_own_tests
 
-ROOT = Path(__file__).parents[2]
-EXAMPLE = ROOT / "plugins" / "wrapperir-emitter-acme"
-PIP_OPTIONS = ("--quiet", "--no-deps", "--no-build-isolation", "--no-index")
+EXAMPLE = PLUGINS / "wrapperir-emitter-acme"
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Install the plugin beside the library, in a folder of its own."""
-    target = tmp_path_factory.mktemp("installed")
-    command = [sys.executable, "-m", "pip", "install", *PIP_OPTIONS, f"--target={target}"]
-    subprocess.run([*command, str(EXAMPLE)], check=True)
-    return {**os.environ, "PYTHONPATH": str(target)}
+def path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Install the plugin beside the library, in a folder of its own; return PYTHONPATH."""
+    return install(EXAMPLE, tmp_path_factory.mktemp("installed"))
 
 
-def test_its_own_tests_pass(
-    environment: dict[str, str],
-    process_server: ProcessServer,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.chdir(EXAMPLE)
-    arguments = ["-q", "-p", "no:cacheprovider", "tests"]
-    code = (
-        f"import sys; sys.path.insert(0, {environment['PYTHONPATH']!r})\n"
-        f"import pytest; sys.exit(pytest.main({arguments!r}))"
-    )
-    done = process_server.run("-c", code, env=environment)
-    assert done.returncode == 0, done.stdout
-    assert "13 passed" in done.stdout
+def test_its_own_tests_pass(path: str, process_server: ProcessServer) -> None:
+    assert "13 passed" in run_own_tests(process_server, EXAMPLE, path)
 
 
-def test_the_command_line_lists_it(environment: dict[str, str]) -> None:
+def test_the_command_line_lists_it(path: str) -> None:
     command = [str(Path(sys.executable).with_name("wrapperir")), "plugins"]
+    environment = {**os.environ, "PYTHONPATH": path}
     done = subprocess.run(
         command, env=environment, capture_output=True, text=True, check=True
     )

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.forked_processes import ProcessServer
+from tests.plugin.own_tests import install, run_own_tests
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.plugin.templates import TARGETS, write_plugin
 from wrapperir.plugin.templates.write import HostLanguage, render_plugin
 
-PIP_OPTIONS = ("--quiet", "--no-deps", "--no-build-isolation", "--no-index")
-ROOT = Path(__file__).parents[2]
 WARNINGS = ("-Wall", "-Wextra", "-Werror", "-pedantic", "-Wno-unused-parameter")
 NO_USE = "-Wno-unused-variable"  # a name of the program that nothing uses
 COMPILERS: Mapping[str, tuple[str, ...]] = {
@@ -56,52 +56,40 @@ def installed(
     folder = tmp_path_factory.mktemp("new") / "plugin"
     write_plugin(f"new_{target}", target, folder)
     place = tmp_path_factory.mktemp("installed")
-    command = [sys.executable, "-m", "pip", "install", *PIP_OPTIONS, f"--target={place}"]
-    subprocess.run([*command, str(folder)], check=True)
-    paths = [str(place), str(ROOT), str(ROOT / "emitters")]
-    return target, folder, {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    return target, folder, {**os.environ, "PYTHONPATH": install(folder, place)}
 
 
-def run_own_tests(
-    installed: tuple[HostLanguage, Path, dict[str, str]], *options: str
-) -> str:
-    """Run the tests of a new distribution, and return what they print."""
+def test_its_first_tests_pass(
+    installed: tuple[HostLanguage, Path, dict[str, str]], process_server: ProcessServer
+) -> None:
     _, folder, environment = installed
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]
-    done = subprocess.run(
-        [*command, *options],
-        env=environment,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
-    return done.stdout
-
-
-def test_its_first_tests_pass(installed: tuple[HostLanguage, Path, dict[str, str]]) -> None:
-    few = "installed or runs or buffers or outputs or wrong"
-    assert "5 passed" in run_own_tests(installed, "-k", few)
+    few = "-k", "installed or runs or buffers or outputs or wrong"
+    path = environment["PYTHONPATH"]
+    assert "5 passed" in run_own_tests(process_server, folder, path, *few)
 
 
 @pytest.mark.sweep
 def test_all_of_its_tests_pass(
-    installed: tuple[HostLanguage, Path, dict[str, str]],
+    installed: tuple[HostLanguage, Path, dict[str, str]], process_server: ProcessServer
 ) -> None:
-    assert "15 passed, 9 skipped" in run_own_tests(installed)
+    _, folder, environment = installed
+    said = run_own_tests(process_server, folder, environment["PYTHONPATH"])
+    assert "15 passed, 9 skipped" in said
 
 
 def test_names_of_a_program_are_no_names_of_the_code(
-    installed: tuple[HostLanguage, Path, dict[str, str]], tmp_path: Path
+    installed: tuple[HostLanguage, Path, dict[str, str]],
+    process_server: ProcessServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     target, _, environment = installed
     (tmp_path / "names.wir").write_text(PROGRAM)
-    emitter = ["--emitter", f"new_{target}"]
-    command = [sys.executable, "-m", "wrapperir.cli", "emit", "names.wir", "-o", "out"]
-    subprocess.run([*command, *emitter], env=environment, cwd=tmp_path, check=True)
-    command[3:] = ["run", "names.wir", *emitter]
-    subprocess.run(command, env=environment, cwd=tmp_path, check=True)
+    monkeypatch.chdir(tmp_path)
+    for command in (["emit", "names.wir", "-o", "out"], ["run", "names.wir"]):
+        command += ["--emitter", f"new_{target}"]
+        done = process_server.run("-m", "wrapperir.cli", *command, env=environment)
+        assert done.returncode == 0, done.stderr
     if target == "python":
         return
     compiler, *flags = COMPILERS[target]
@@ -128,7 +116,7 @@ program @main(%x: f32[4; offset s0]) {
 
 
 def test_the_offset_of_an_input_is_that_of_the_call(
-    installed: tuple[HostLanguage, Path, dict[str, str]],
+    installed: tuple[HostLanguage, Path, dict[str, str]], process_server: ProcessServer
 ) -> None:
     target, _, environment = installed
     script = (
@@ -139,7 +127,8 @@ def test_the_offset_of_an_input_is_that_of_the_call(
         "v, s0 = call([torch.arange(10.0)[3:7]])\n"
         "assert (v.tolist(), s0) == ([5.0, 6.0], 3), (v, s0)\n"
     )
-    subprocess.run([sys.executable, "-c", script], env=environment, check=True)
+    done = process_server.run("-c", script, env=environment)
+    assert done.returncode == 0, done.stderr
 
 
 ALIGNED = """\
@@ -154,19 +143,15 @@ program @main() {
 
 
 def test_more_alignment_than_that_of_the_driver_is_no_failure(
-    installed: tuple[HostLanguage, Path, dict[str, str]], tmp_path: Path
+    installed: tuple[HostLanguage, Path, dict[str, str]],
+    process_server: ProcessServer,
+    tmp_path: Path,
 ) -> None:
     target, _, environment = installed
-    (tmp_path / "aligned.wir").write_text(ALIGNED)
-    command = [sys.executable, "-m", "wrapperir.cli", "plugins", "check", f"new_{target}"]
-    done = subprocess.run(
-        [*command, "--program", "aligned.wir"],
-        env=environment,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    aligned = tmp_path / "aligned.wir"
+    aligned.write_text(ALIGNED)
+    command = ["plugins", "check", f"new_{target}", "--program", str(aligned)]
+    done = process_server.run("-m", "wrapperir.cli", *command, env=environment)
     assert "drawn programs        0        0        1" in done.stdout
     assert "not declared: memory that is aligned to 128 bytes" in done.stdout
 
@@ -225,7 +210,9 @@ WRONG_DRIVERS = {
 
 
 @pytest.mark.parametrize("name", WRONG_DRIVERS)
-def test_a_driver_that_is_wrong_is_found(name: str, tmp_path: Path) -> None:
+def test_a_driver_that_is_wrong_is_found(
+    name: str, tmp_path: Path, process_server: ProcessServer
+) -> None:
     right, wrong, said = WRONG_DRIVERS[name]
     write_plugin("new", "c", tmp_path / "plugin")
     header = tmp_path / "plugin" / "wrapperir_new" / "new.h"
@@ -239,13 +226,8 @@ def test_a_driver_that_is_wrong_is_found(name: str, tmp_path: Path) -> None:
         "report = check_emitter(NewEmitter(), CheckSelection(cases=cases))\n"
         "for result in report.of(Status.FAILED): print(result.reason)\n"
     )
-    paths = [str(tmp_path / "plugin"), str(ROOT), str(ROOT / "emitters")]
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "plugin")}
+    done = process_server.run("-c", script, env=environment)
+    assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
     assert said in done.stdout

@@ -2,13 +2,12 @@
 
 import os
 import subprocess
-import sys
 
 import pytest
 
 from tests.forked_processes import ProcessServer
+from tests.plugin.own_tests import install
 
-PIP_OPTIONS = ("--quiet", "--no-deps", "--no-build-isolation", "--no-index")
 PROJECT = """\
 [build-system]
 requires = ["hatchling>=1.27"]
@@ -128,11 +127,8 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     (folder / "tidy_passes" / "__init__.py").write_text(MODULE)
     (folder / "pyproject.toml").write_text(PROJECT)
     (folder / "main.wir").write_text(PROGRAM)
-    site = folder / "site"
-    command = [sys.executable, "-m", "pip", "install", *PIP_OPTIONS, f"--target={site}"]
-    subprocess.run([*command, str(folder)], check=True)
-    given = os.environ.get("PYTHONPATH", "")
-    return {**os.environ, "PYTHONPATH": f"{site}:{given}", "MAIN": str(folder / "main.wir")}
+    path = install(folder, folder / "site")
+    return {**os.environ, "PYTHONPATH": path, "MAIN": str(folder / "main.wir")}
 
 
 @pytest.fixture
