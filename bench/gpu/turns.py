@@ -44,7 +44,8 @@ from bench.gpu.contenders import (
 from bench.gpu.models import WORKLOADS, Inputs, Prepared, Workload
 
 LEAST_SECONDS = 0.03
-"""A turn repeats its calls for at least this long."""
+LEAST_CALLS = 32
+"""A turn repeats its calls at least this often, and for at least so many seconds."""
 COPIES = 4
 """Copies of the inputs that take turns where inputs move."""
 WAITED = "waited"
@@ -214,10 +215,11 @@ def seconds_of(step: Step, kind: str, inputs: Sequence[Inputs], calls: int) -> f
 
 def calls_of_a_turn(step: Step, kind: str, inputs: Sequence[Inputs]) -> int:
     """Return how many calls a turn of a step has: as many with each of the inputs."""
-    least = 2 * len(inputs)
-    seconds_of(step, kind, inputs, least)
-    seconds = seconds_of(step, kind, inputs, least) * len(inputs)
-    return max(least, math.ceil(LEAST_SECONDS / seconds) * len(inputs))
+    few = 2 * len(inputs)
+    seconds_of(step, kind, inputs, few)
+    seconds = seconds_of(step, kind, inputs, few)
+    calls = max(LEAST_CALLS, LEAST_SECONDS / seconds)
+    return math.ceil(calls / len(inputs)) * len(inputs)
 
 
 def seconds_of_a_turn(step: Step, kind: str, inputs: Sequence[Inputs], calls: int) -> float:

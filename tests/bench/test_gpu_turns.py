@@ -140,6 +140,7 @@ def test_each_input_is_called_equally_often(
     seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(turns, "LEAST_SECONDS", 25.0)
+    monkeypatch.setattr(turns, "LEAST_CALLS", 6)
     monkeypatch.setattr(turns, "seconds_of", lambda *_: seconds)
     calls = turns.calls_of_a_turn(double, "in_place", 4 * INPUTS)
     assert calls % 4 == 0

@@ -9,7 +9,7 @@ import gc
 import math
 import struct
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from types import SimpleNamespace
@@ -191,6 +191,11 @@ def _copy(target: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
     return target
 
 
+def _copy_each(targets: Sequence[torch.Tensor], sources: Sequence[torch.Tensor]) -> None:
+    for target, source in zip(targets, sources, strict=True):
+        _copy(target, source)
+
+
 @cache
 def graphs() -> Any:
     """Return the module of regions that emitted programs have."""
@@ -207,6 +212,7 @@ def graphs() -> Any:
     guards = real._dynamo.guards
     guards._empty_strided_cuda = guards._empty_strided_cpu = _empty_strided
     torch.Tensor.copy_ = _copy  # type: ignore[method-assign,assignment]
+    torch._foreach_copy_ = _copy_each  # type: ignore[assignment]
     assert found._native() is not None
     return found
 

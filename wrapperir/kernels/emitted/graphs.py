@@ -208,10 +208,25 @@ class _Work(NamedTuple):
         results = self.block(*given, *self.numbers)
         for position in self.written:
             _copy_bytes(tensors[position], self.memory[position])
-        found = [x for x in results or () if isinstance(x, torch.Tensor)]
-        for result, target in zip(found, targets, strict=False):
-            target.copy_(result)
+        if targets:
+            found = [x for x in results if isinstance(x, torch.Tensor)]
+            _copy_all(targets, found)
         return results
+
+
+def _copy_all(targets: Sequence[torch.Tensor], sources: Sequence[torch.Tensor]) -> None:
+    """Copy tensors to others of the same layouts, those of one element size together."""
+    integers = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    together: dict[torch.dtype, list[tuple[torch.Tensor, torch.Tensor]]] = {}
+    for target, source in zip(targets, sources, strict=True):
+        if source.is_complex() or source.is_neg():
+            target.copy_(source)
+            continue
+        dtype = integers[source.itemsize]
+        together.setdefault(dtype, []).append((target.view(dtype), source.view(dtype)))
+    for pairs in together.values():
+        to, of = zip(*pairs, strict=True)
+        torch._foreach_copy_(to, of)  # pyright: ignore[reportPrivateImportUsage]
 
 
 def _copy_bytes(target: torch.Tensor, source: torch.Tensor) -> None:

@@ -87,7 +87,7 @@ class Recording {
         changes_(operands.size()) {
     nodes_ = read(graph);
     is_marked_.resize(nodes_.size());
-    changed_at_.resize(nodes_.size());
+    is_changed_.resize(nodes_.size());
     for (const Operand& operand : operands) addresses_.push_back(operand.address);
     set_addresses_ = addresses_;
     compare(read(again), read(displaced), operands);
@@ -123,9 +123,9 @@ class Recording {
   // Launch the graph with the operands where they were moved to.  Changes are for this launch and
   // later ones: a launch before it may still run.
   void launch(void* stream) {
-    ++launches_;
     set_operands();
-    if (is_settled()) renew_instance();
+    constexpr uint64_t launches = 16;  // slower ones that a new instance is worth
+    if (settled_ && settled_ >= launches * nodes_.size()) renew_instance();
     check_graph(driver_.cuGraphLaunch(instance_, stream), "replaying a graph");
   }
 
@@ -175,35 +175,29 @@ class Recording {
       }
       changes_[i] += nodes_of_[i];
     }
+    settled_ += changed_;
     for (const uint32_t node : stale_) {
       is_marked_[node] = false;
-      changed_at_[node] = launches_;
+      if (is_changed_[node]) --settled_;
+      else ++changed_;
+      is_changed_[node] = true;
     }
     for (const uint32_t node : stale_) change(nodes_[node]);
     set_addresses_ = addresses_;
     is_known_ = true;
   }
 
-  // Whether changes of many nodes have lasted for half of the launches.  Launches are asked whose
-  // number is a power of two.
-  bool is_settled() const {
-    constexpr uint64_t first = 8;
-    constexpr ptrdiff_t many = 8;
-    if (launches_ < first || (launches_ & (launches_ - 1))) return false;
-    return many <= std::count_if(changed_at_.begin(), changed_at_.end(), [this](uint64_t at) {
-             return at && at <= launches_ / 2;
-           });
-  }
-
   // Make the instance anew: nodes that were changed start later than those of a new instance.
   // Where the driver refuses, the old one stays.
   void renew_instance() {
+    settled_ = 0;
     for (size_t i = 0; i < nodes_.size(); ++i)
-      if (changed_at_[i] && set_in_graph(nodes_[i])) return;
+      if (is_changed_[i] && set_in_graph(nodes_[i])) return;
     void* made = nullptr;
     if (driver_.cuGraphInstantiateWithFlags(&made, graph_, 0)) return;
     driver_.cuGraphExecDestroy(std::exchange(instance_, made));  // after a launch that still runs
-    changed_at_.assign(nodes_.size(), 0);
+    is_changed_.assign(nodes_.size(), false);
+    changed_ = 0;
   }
 
   std::vector<GraphNode> read(void* graph) const {
@@ -409,14 +403,16 @@ class Recording {
   std::vector<GraphNode> nodes_;  // as the operands' addresses are now
   std::vector<bool> is_marked_;
   std::vector<uint32_t> stale_;  // the nodes of a change; it keeps its memory
-  std::vector<uint64_t> changed_at_;  // by node: the last launch that changed it, 0 for none
+  std::vector<bool> is_changed_;  // by node, since the instance was made
+  size_t changed_ = 0;
+  // Starts of changed nodes that a new instance would have made sooner, since it was made.
+  uint64_t settled_ = 0;
   std::vector<std::vector<Site>> sites_;  // by operand, ordered by node
   std::vector<size_t> nodes_of_;
   std::vector<uint64_t> changes_;
   std::vector<uint64_t> addresses_;
   std::vector<uint64_t> set_addresses_;  // those that the instance has
   void* instance_ = nullptr;
-  uint64_t launches_ = 0;
   void* context_ = nullptr;
   bool is_known_ = true;  // whether the instance has `set_addresses_`
   bool is_movable_ = false;
