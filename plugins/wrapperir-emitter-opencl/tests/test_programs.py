@@ -227,15 +227,15 @@ import sys
 sys.modules["torch"] = sys.modules["wrapperir"] = None
 from pathlib import Path
 import numpy
-from load import InputError, Program
-program = Program(Path("."))
+from load_program import CompiledProgram, WrongInputError
+program = CompiledProgram(Path("."))
 x = numpy.arange(5, dtype=numpy.float32)
 y, n = program([x, 3])
 assert n == 10 and (y == 3 * x).all() and y.dtype == x.dtype, (y, n)
 for wrong in (x.astype(">f4"), x[::-1], x.astype("f8"), x.reshape(5, 1), None):
     try:
         program([wrong, 3])
-    except InputError:
+    except WrongInputError:
         continue
     raise SystemExit(f"{wrong!r} is accepted")
 assert program.live_bytes == 0

@@ -3,12 +3,13 @@
 import pytest
 
 from fresh_checks import Result, check
-from wrapperir_opencl.expressions import RUNTIME
+from wrapperir.emit.c import HEADERS
+from wrapperir_opencl.lines import OpenclLines
 
 WRONG = {
     "a read without a wait": (
-        "clEnqueueReadBuffer(r->state->queues[0], t->memory->mem, CL_TRUE",
-        "clEnqueueReadBuffer(r->state->queues[0], t->memory->mem, CL_FALSE",
+        "clEnqueueReadBuffer(r->driver->queues[0], (cl_mem)memory, CL_TRUE",
+        "clEnqueueReadBuffer(r->driver->queues[0], (cl_mem)memory, CL_FALSE",
         "kernel_late_item_own",
     ),
     "a stream that does not wait": (
@@ -17,18 +18,18 @@ WRONG = {
         "kernel_late_stream_own",
     ),
     "memory that is kept": (
-        "if (m->mem) clReleaseMemObject(m->mem), wir_count(-m->bytes);",
+        "wir_driver_free(m->driver, m->device);\n    wir_count(-m->bytes);",
         "",
         "kernel_buffers_own",
     ),
     "a workspace that is not zeroed": (
-        "if (r->failed || span == 0) return !r->failed;",
-        "return !r->failed;",
+        "if (r->fault != NULL || span == 0) return r->fault == NULL;",
+        "return r->fault == NULL;",
         "kernel_workspaces_own",
     ),
     "a view without its offset": (
-        "*t = (wir_tensor){source.memory, source.begin + begin, first};",
-        "*t = (wir_tensor){source.memory, source.begin + begin, source.begin + begin};",
+        "wir_tensor_at(source.memory, source.begin + begin, first)",
+        "wir_tensor_at(source.memory, source.begin + begin, source.begin + begin)",
         "kernel_buffers_own",
     ),
 }
@@ -39,10 +40,10 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Result]]
     """Return the results of each wrong host."""
     runs: list[tuple[str, tuple[str, ...]]] = []
     for right, wrong, case in WRONG.values():
-        text = RUNTIME.read_text("utf-8")
-        assert right in text
-        header = tmp_path_factory.mktemp("wrong") / RUNTIME.name
-        header.write_text(text.replace(right, wrong), "utf-8")
+        headers = [OpenclLines.driver, *HEADERS]
+        (found,) = [path for path in headers if right in path.read_text("utf-8")]
+        header = tmp_path_factory.mktemp("wrong") / found.name
+        header.write_text(found.read_text("utf-8").replace(right, wrong), "utf-8")
         runs.append((str(header), (case,)))
     return dict(zip(WRONG, check(*runs), strict=True))
 

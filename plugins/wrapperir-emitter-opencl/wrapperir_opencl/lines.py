@@ -1,246 +1,94 @@
-"""Each line kind in C."""
+"""What programs do with OpenCL: kernels, launches, streams and events."""
 
-from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
 
 from wrapperir import ir as wir
-from wrapperir.diagnostics import LinePath
-from wrapperir.emit import Fragment, fragment, joined
-from wrapperir.emit.assert_messages import (
-    format_range,
-    layout_subject,
-    not_nan_message,
-    scalar_message,
-)
-from wrapperir.emit.c.expressions import C_KINDS, format_float, format_int, format_string
-from wrapperir.emit.partial_lines import PartialLines
-from wrapperir_opencl.blocks import OpenclBlocks
-from wrapperir_opencl.context import OpenclContext
-from wrapperir_opencl.element_types import EXPONENTS, converted, item_type
-from wrapperir_opencl.launches import emit_copy, emit_launch
+from wrapperir.emit import Fragment, fragment
+from wrapperir.emit.c.expressions import format_int, format_string
+from wrapperir.emit.c.lines import CLines
+from wrapperir_opencl.kernels import DEVICE, FAULT, LANGUAGE, number_type
 
 
-class OpenclLines(PartialLines):
-    """Appends the C of lines to the context's writer."""
+class OpenclLines(CLines):
+    """Appends kernels as strings, their launches, and the order of streams."""
 
-    def __init__(self, context: OpenclContext) -> None:
-        """Append to the function of ``context``."""
-        self._context = context
+    device: ClassVar[str] = DEVICE
+    driver: ClassVar[Path] = Path(__file__).with_name("wir_opencl.h")
 
-    def emit_lines(self, lines: Sequence[wir.BodyLine], path: LinePath) -> None:
-        """Append the lines at ``path``."""
-        for _, line in self._context.walk(lines, path):
-            remark = self._context.new_remark(line.provenance)
-            if remark:
-                self._context.writer.emit_comment(remark)
-            self.visit(line)
+    def emit_kernel(self, line: wir.KernelDefinitionLine) -> None:
+        """Append the source of a kernel; refuse it if it is not in OpenCL C."""
+        context = self.context
+        if LANGUAGE not in line.metadata:
+            said = f"metadata does not say {LANGUAGE[0]} = {LANGUAGE[1]!r}"
+            context.report(said, line.name)
+        if "\0" in line.source or "\0" in line.entry:
+            context.report("the source of a kernel has a null character", line.name)
+        for parameter in line.parameters:
+            if isinstance(parameter, wir.ConstexprParameter):
+                context.report(f"parameter {parameter.name} is a constexpr", line.name)
+            elif (
+                isinstance(parameter, wir.ScalarParameter)
+                and number_type(parameter.dtype) is None
+            ):
+                said = f"parameter {parameter.name} is a {parameter.dtype.value}"
+                context.report(said, line.name)
+        name = Fragment(f"WIR_SOURCE_{context.kernels[line.name]}")
+        context.head.emit_line("static const char {}[] =", name)
+        for text in line.source.splitlines(keepends=True) or [""]:
+            context.head.emit_line("    {}", format_string(text))
+        context.head.emit_line("    ;")
 
-    def visit_kernel_definition(self, line: wir.KernelDefinitionLine) -> None:
-        """Nothing: definitions are beside the function."""
+    def finish(self) -> None:
+        """Append the tables of kernels, by their numbers."""
+        context = self.context
+        for name in ("WIR_ENTRIES", "WIR_SOURCES"):
+            context.head.emit_line("static const char *const {}[] = {{", Fragment(name))
+            for kernel, number in context.kernels.items():
+                definition = context.facts.definitions[kernel]
+                assert isinstance(definition, wir.KernelDefinitionLine)  # they are resolved
+                source = Fragment(f"WIR_SOURCE_{number}")
+                is_entry = name == "WIR_ENTRIES"
+                text = format_string(definition.entry) if is_entry else source
+                context.head.emit_line("    {},", text)
+            context.head.emit_line("    NULL}};")
 
-    def visit_allocate(self, line: wir.AllocateLine) -> None:
-        """Allocate a buffer; a workspace that the program keeps is allocated once."""
-        context, type = self._context, line.type
-        context.check_memory(type)
-        if line.workspace is wir.ZeroMode.ZERO_PER_PROGRAM:
-            self._keep_workspace(line)
-            return
-        name = context.declare(line.result, type)
-        parts = context.format_offset(type), context.format_span(type)
-        place = context.format_place(type)
-        context.emit_step("wir_allocate(r, &{}, {}, {}, {})", name, place, *parts)
-        self._zero(line)
-
-    def _keep_workspace(self, line: wir.AllocateLine) -> None:
-        context, type = self._context, line.type
-        if not all(isinstance(n, int) for n in (*type.size, *type.stride, type.offset)):
-            context.report("a workspace of the program has a symbolic size", line.result)
-        name = context.declare(line.result, type)
-        kept = fragment("r->state->kept[{}]", Fragment(str(context.kept[line.result])))
-        parts = context.format_offset(type), context.format_span(type)
-        place = context.format_place(type)
-        context.emit_step("wir_keep(r, &{}, &{}, {}, {}, {})", kept, name, place, *parts)
-
-    def _zero(self, line: wir.AllocateLine | wir.PlaceLine) -> None:
-        if line.workspace is wir.ZeroMode.ZERO_ON_CALL:
-            assert isinstance(line.type, wir.TensorType)  # verified
-            span = self._context.format_span(line.type)
-            name = self._context.values[line.result]
-            self._context.emit_step("wir_zero(r, {}, {})", name, span)
-
-    def visit_allocate_pool(self, line: wir.AllocatePoolLine) -> None:
-        """Allocate a buffer of the pool's bytes."""
-        self._context.check_memory(line.type)
-        name = self._context.declare(line.result, line.type)
-        size = self._context.expressions.format_index(line.type.size)
-        place = self._context.format_place(line.type)
-        self._context.emit_step("wir_allocate(r, &{}, {}, 0, {})", name, place, size)
-
-    def visit_place(self, line: wir.PlaceLine) -> None:
-        """Name bytes of a pool."""
-        self._context.check_memory(line.type)
-        begin = self._context.expressions.format_index(line.offset)
-        self._name(line.result, line.pool, line.type, begin)
-        self._zero(line)
-
-    def visit_reinterpret(self, line: wir.ReinterpretLine) -> None:
-        """Name a view."""
-        self._name(line.result, line.source, line.type, fragment("0"))
-
-    def visit_reuse(self, line: wir.ReuseLine) -> None:
-        """Name the memory anew, and drop its old name."""
-        self._name(line.result, line.source, line.type, fragment("0"))
-        self._drop(line.source)
-
-    def _name(
-        self, result: str, source: str, type: wir.TensorType | wir.PoolType, begin: Fragment
+    def emit_launch(
+        self, line: wir.KernelCallLine, kernel: wir.KernelDefinitionLine
     ) -> None:
-        context = self._context
-        name = context.declare(result, type)
-        if isinstance(type, wir.PoolType):
-            bytes = fragment("0, {}", context.expressions.format_index(type.size))
-        else:
-            span = context.format_span(type)
-            bytes = fragment("{}, {}", context.format_offset(type), span)
-        parts = (name, context.values[source], begin, bytes)
-        context.emit_step("wir_name(r, &{}, {}, {}, {})", *parts)
-
-    def _drop(self, name: str) -> None:
-        self._context.writer.emit_line("wir_drop(r, &{});", self._context.values[name])
-
-    def visit_free(self, line: wir.FreeLine) -> None:
-        """Drop a name; numbers and events have no memory."""
-        type = self._context.facts.types[line.buffer]
-        if isinstance(type, wir.TensorType | wir.PoolType):
-            self._drop(line.buffer)
-
-    def visit_kernel_call(self, line: wir.KernelCallLine) -> None:
-        """Set a kernel's arguments and launch it."""
-        emit_launch(self._context, line)
-
-    def visit_extern_kernel(self, line: wir.ExternKernelLine) -> None:
-        """Copy a tensor, which is the only operator."""
-        emit_copy(self._context, line)
+        """Append the steps that set a kernel's arguments and launch it on its stream."""
+        context = self.context
+        number, position = format_int(context.kernels[kernel.name]), 0
+        numbers: dict[str, wir.Expr] = {}
+        parameters = wir.runtime_parameters(kernel.parameters)
+        for parameter, argument in zip(parameters, line.arguments, strict=True):
+            at = format_int(position)
+            if isinstance(argument, wir.BufferRef):
+                item = format_int(parameter.dtype.itemsize)
+                parts = at, context.values[argument.name], item
+                context.emit_step("wir_give_buffer(r, {}, {}, &{}, {})", number, *parts)
+                position += 2
+                continue
+            assert isinstance(parameter, wir.ScalarParameter)  # verified
+            numbers[parameter.name] = argument
+            value = context.format_kernel_number(argument, parameter)
+            given = context.names.claim("given")
+            spelled = number_type(parameter.dtype) or fragment("char")  # else refused
+            context.writer.emit_line("const {} {} = {};", spelled, given, value)
+            parts = at, given, given
+            context.emit_step("wir_give(r, {}, {}, sizeof {}, &{})", number, *parts)
+            position += 1
+        if FAULT in kernel.metadata:
+            context.emit_step("wir_give_fault(r, {}, {})", number, format_int(position))
+        queue = format_int(context.streams[line.stream])
+        grid = [wir.substitute(extent, numbers) for extent in kernel.grid]
+        rank, extents = format_int(len(grid)), context.format_array(grid)
+        context.emit_step("wir_launch(r, {}, {}, {}, {})", number, queue, rank, extents)
 
     def visit_record_event(self, line: wir.RecordEventLine) -> None:
         """Enqueue a marker."""
-        self._order("wir_record", line.result, line.stream)
+        self.emit_order(fragment("wir_record"), line.result, line.stream)
 
     def visit_wait_event(self, line: wir.WaitEventLine) -> None:
         """Enqueue a barrier that waits for the marker."""
-        self._order("wir_wait", line.event, line.stream)
-
-    def _order(self, function: str, event: str, stream: int) -> None:
-        numbers = self._context.events[event], self._context.queues[stream]
-        parts = [Fragment(str(number)) for number in numbers]
-        self._context.emit_step("{}(r, {}, {})", Fragment(function), *parts)
-
-    def visit_symbol_definition(self, line: wir.SymbolDefinitionLine) -> None:
-        """Compute a number, and check its range."""
-        self.emit_symbol(line, self.format_source(line))
-
-    def emit_symbol(self, line: wir.SymbolDefinitionLine, value: Fragment) -> None:
-        """Append the variable of a symbol, and the check of its range."""
-        name = self._context.symbols[line.symbol]
-        kind = fragment(C_KINDS[line.kind])
-        self._context.writer.emit_line("{} {} = {};", kind, name, value)
-        self._emit_range(line)
-
-    def format_source(self, line: wir.SymbolDefinitionLine) -> Fragment:
-        """Return the value of a symbol, by the types of tensors."""
-        context = self._context
-        format_number = context.expressions.format_number
-        match line.source:
-            case wir.SizeOf(name, dim):
-                return format_number(context.facts.tensor_type(name).size[dim], line.kind)
-            case wir.StrideOf(name, dim):
-                return format_number(context.facts.tensor_type(name).stride[dim], line.kind)
-            case wir.OffsetOf(name):
-                return format_number(context.facts.tensor_type(name).offset, line.kind)
-            case wir.ValueOf(name):
-                type = context.facts.types[name]
-                assert isinstance(type, wir.ScalarType)  # verified
-                return converted(context.values[name], type.dtype, line.kind)
-            case wir.ItemOf(name):
-                return self._item(name, line.kind)
-            case int() | float() | wir.Symbol() | wir.Operation() as expr:
-                return format_number(expr, line.kind)
-
-    def _item(self, name: str, kind: wir.SymbolKind) -> Fragment:
-        context, type = self._context, self._context.facts.tensor_type(name)
-        spelled = item_type(type.dtype)
-        if spelled is None:
-            context.report(f"the host cannot read an element of {type.dtype.value}", name)
-            return fragment("0")
-        item = context.names.claim(f"{name}_item")
-        context.writer.emit_line("{} {} = 0;", spelled, item)
-        parts = (context.values[name], item, item)
-        context.emit_step("wir_item(r, &{}, sizeof {}, &{})", *parts)
-        return converted(item, type.dtype, kind)
-
-    def _emit_range(self, line: wir.SymbolDefinitionLine) -> None:
-        """Append the check of a symbol's range; without one, that it has a value."""
-        context, (low, high) = self._context, (line.lower, line.upper)
-        symbol = context.symbols[line.symbol]
-        if low is None and high is None:
-            context.emit_step('wir_check(r, 1, "")')
-            return
-        said = f"Expected {format_range(line.symbol, low, high)} but received "
-        if line.kind is wir.SymbolKind.FLOAT:
-            limits = (low is None and "-inf") or low, (high is None and "inf") or high
-            ends = [format_float(float(end or 0)) for end in limits]
-            function = fragment("wir_check_real")
-        else:
-            least = -(2**63) if low is None else max(low, -(2**63))
-            most = 2**63 - 1 if high is None else min(high, 2**63 - 1)
-            ends = [format_int(least), format_int(most)]
-            function = fragment("wir_check_whole")
-        parts = (function, format_string(said), symbol, joined(", ", ends))
-        context.emit_step("{}(r, {}, {}, {})", *parts)
-
-    def visit_assert_size_stride(self, line: wir.AssertSizeStrideLine) -> None:
-        """Compare the sizes and strides of a tensor's type with others."""
-        context = self._context
-        wanted = map(context.expressions.format_array, (line.size, line.stride))
-        layout = context.format_layout(context.facts.tensor_type(line.buffer))
-        subject = format_string(layout_subject(line))
-        parts = (subject, layout, joined(", ", wanted))
-        context.emit_step("wir_check_layout(r, {}, {}, {})", *parts)
-
-    def visit_assert_scalar(self, line: wir.AssertScalarLine) -> None:
-        """Check a condition."""
-        condition = self._context.expressions.format_number(
-            line.condition, wir.SymbolKind.BOOL
-        )
-        message = format_string(scalar_message(line))
-        self._context.emit_step("wir_check(r, {}, {})", condition, message)
-
-    def visit_assert_not_nan(self, line: wir.AssertNotNanLine) -> None:
-        """Copy a tensor to the host and look at its elements; whole numbers are finite."""
-        context, type = self._context, self._context.facts.tensor_type(line.buffer)
-        exponent = EXPONENTS.get(type.dtype)
-        if exponent is None:
-            if not type.dtype.is_integer:
-                context.report(f"elements of {type.dtype.value} cannot be checked")
-            return
-        context.emit_step(
-            "wir_check_finite(r, &{}, {}, {}, {}, {})",
-            *(context.values[line.buffer], format_int(type.dtype.itemsize)),
-            *(format_int(exponent), context.format_layout(type)),
-            format_string(not_nan_message(line)),
-        )
-
-    def visit_conditional(self, line: wir.ConditionalLine) -> None:
-        """Append both blocks, after the variables of their results."""
-        OpenclBlocks(self._context, self.emit_lines).emit_conditional(line)
-
-    def visit_while_loop(self, line: wir.WhileLoopLine) -> None:
-        """Append the loop, after the variables of its results."""
-        OpenclBlocks(self._context, self.emit_lines).emit_while_loop(line)
-
-    def visit_subgraph_call(self, line: wir.SubgraphCallLine) -> None:
-        """Append the block in place."""
-        OpenclBlocks(self._context, self.emit_lines).emit_subgraph(line)
-
-    def visit_comment(self, line: wir.CommentLine) -> None:
-        """Append a comment."""
-        self._context.writer.emit_comment(line.text)
+        self.emit_order(fragment("wir_wait"), line.event, line.stream)

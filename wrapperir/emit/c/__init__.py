@@ -1,6 +1,7 @@
-"""C and C++ text, and calls of programs in C through ctypes."""
+"""Host programs in C and C++: text, the run-time support that they include, and calls."""
 
 from pathlib import Path
 
-HEADERS = tuple(Path(__file__).with_name(n) for n in ("wir_program.h", "wir_numbers.h"))
+_NAMES = ("wir_program", "wir_numbers", "wir_run", "wir_memory", "wir_entry")
+HEADERS = tuple(Path(__file__).with_name(f"{name}.h") for name in _NAMES)
 """The headers that programs in C include."""

@@ -1,4 +1,4 @@
-/* How a program in C or C++ is called: wrapperir.emit.c.calling makes and reads these. */
+/* How a program in C or C++ is called: load_program.py fills these in and reads them. */
 #ifndef WIR_PROGRAM_H
 #define WIR_PROGRAM_H
 
@@ -8,17 +8,19 @@
 
    A tensor has `data`, the address of its first element, and its sizes and strides in
    elements; an input also has `offset`, the elements before the first in its storage.  A
-   number has `whole`, or `real` if it is a float.  An output that is in the
-   memory of a value that the caller gave has its number in `source`.  Otherwise `source` is
-   -1, and the caller releases `memory`, of `bytes` bytes, once for all outputs in it. */
+   number has `whole`, or `real` if it is a float.  Of an output, `source` is the position
+   of the input or constant whose memory it is in, or -1: then it is in `memory`, which the
+   caller releases once for all outputs in it, and which begins at `base` and has `bytes`.
+   The offset of an output counts bytes: from `base`, or from its source's first element. */
 typedef struct {
-  void *data;
+  char *data;
   int64_t *size;
   int64_t *stride;
   int64_t whole;
   double real;
   int64_t source;
   void *memory;
+  char *base;
   int64_t bytes;
   int64_t offset;
 } wir_value;

@@ -44,18 +44,21 @@ def write_plugin(name: str, target: HostLanguage, folder: Path) -> Sequence[str]
 
 def render_plugin(name: str, target: HostLanguage) -> Mapping[str, str]:
     """Return the text of each file of a new distribution, by its path."""
+    own = "python" if target == "python" else "native"
     words = {
+        "@NEXT@": (_TEMPLATES / own / "next.md").read_text("utf-8").rstrip(),
         "@NAME@": name,
         "@UPPER@": name.upper(),
         "@DASHED@": name.replace("_", "-"),
         "@PACKAGE@": f"wrapperir_{name}",
         "@CLASS@": "".join(word.capitalize() for word in name.split("_")),
         "@TARGET@": {"python": "Python", "c": "C", "cpp": "C++"}[target],
+        "@SUFFIX@": target,
+        "@DECLARATION@": """'extern "C" {};'""" if target == "cpp" else '"{};"',
         "@DRIVER@": "runtime.py" if target == "python" else f"{name}.h",
-        "@LAUNCH@": ", launch a kernel" if target == "python" else "",
     }
     files: dict[str, str] = {}
-    for root in (_TEMPLATES / "shared", _TEMPLATES / target):
+    for root in (_TEMPLATES / "shared", _TEMPLATES / own):
         for template in sorted(root.rglob(f"*{_SUFFIX}")):
             path = template.relative_to(root).as_posix().removesuffix(_SUFFIX)
             path = path.replace("PACKAGE/", "@PACKAGE@/").replace("NAME.", "@NAME@.")

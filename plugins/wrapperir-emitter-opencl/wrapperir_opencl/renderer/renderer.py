@@ -13,7 +13,7 @@ from wrapperir.lowering.renderer import LoopKernel, Renderer
 from wrapperir.lowering.scalar_op import ScalarOp
 from wrapperir.lowering.source_parts import SIGNS
 from wrapperir.lowering.substitution import all_axes, index_of, instructions
-from wrapperir_opencl.launches import FAULT, LANGUAGE
+from wrapperir_opencl.kernels import FAULT, LANGUAGE
 from wrapperir_opencl.renderer.operators import (
     STORED,
     format_apply,

@@ -1,9 +1,9 @@
-"""Loads a program in C over the OpenCL API, compiled with the system's C compiler.
+"""Loads a library that was made of a program in C or C++, and calls it.
 
-This file is beside ``program.c`` in every artifact.  It imports the standard library only,
-and numpy for arrays::
+This file is in every artifact of such programs, beside the library, ``program.so``.  It
+imports the standard library only, and numpy for arrays::
 
-    program = Program(Path("folder"))
+    program = CompiledProgram(Path("folder"))
     (y,) = program([x])
 
 Inputs are numbers, and numpy arrays or tensors of PyTorch in the host's memory.  Outputs
@@ -12,27 +12,26 @@ are numpy arrays, unless other ``arrays`` are given.
 
 import ctypes
 import json
-import os
 import re
-import shutil
-import subprocess
-import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
-SOURCE, LIBRARY, SIGNATURE = "program.c", "program.so", "signature.json"
-OPTIONS = ("-std=gnu11", "-O1", "-fPIC", "-shared")
+LIBRARY, SIGNATURE = "program.so", "signature.json"
 _DTYPE = re.compile(r"(b?f|i|u|c)(?:loat|nt|int|omplex)(\d+)(\w*)")
 
 
-class InputError(RuntimeError):
+class WrongInputError(RuntimeError):
     """An input is not as the program declares it."""
 
 
 class LoadError(RuntimeError):
-    """A program does not compile, a constant is missing, or there is no OpenCL device."""
+    """The driver cannot be opened."""
+
+
+class MissingConstantError(LoadError):
+    """No tensor was given for a constant."""
 
 
 class Arrays(Protocol):
@@ -70,28 +69,29 @@ class NumpyArrays:
         steps = tuple(step * int(dtype.itemsize) for step in stride)
         place = {"typestr": dtype.str, "shape": tuple(size), "strides": steps}
         return numpy.asarray(
-            _Place({**place, "data": (address, False), "version": 3}, held)
+            _ArrayView({**place, "data": (address, False), "version": 3}, held)
         )
 
 
-class _Place:
+class _ArrayView:
     def __init__(self, interface: Mapping[str, object], held: object) -> None:
         self.__array_interface__, self._held = interface, held
 
 
 class _Value(ctypes.Structure):
-    """``wir_value`` of ``wir_opencl.h``."""
+    """``wir_value`` of ``wir_program.h``."""
 
     _fields_ = (
         ("data", ctypes.c_void_p),
         ("size", ctypes.POINTER(ctypes.c_int64)),
         ("stride", ctypes.POINTER(ctypes.c_int64)),
-        ("offset", ctypes.c_int64),
         ("whole", ctypes.c_int64),
         ("real", ctypes.c_double),
         ("source", ctypes.c_int64),
         ("memory", ctypes.c_void_p),
+        ("base", ctypes.c_void_p),
         ("bytes", ctypes.c_int64),
+        ("offset", ctypes.c_int64),
     )
 
 
@@ -103,30 +103,15 @@ class _Described:
         self.name, self.key = str(entry.get("name")), str(entry.get("key"))
         self.dtype, self.element = str(entry.get("dtype")), str(entry.get("element"))
         self.mutated, self.rank = bool(entry.get("mutated")), int(entry.get("rank", 0))
+        self.device = str(entry.get("device"))
 
     def refuse(self, problem: str) -> NoReturn:
         """Raise the error that an input needs something else."""
-        raise InputError(f"WIR801: {self.name} needs {problem}")
+        raise WrongInputError(f"WIR801: {self.name} needs {problem}")
 
 
-def compile_library(folder: Path, target: Path) -> None:
-    """Compile the program in ``folder`` to the library ``target``.
-
-    Raises:
-        LoadError: there is no C compiler, or it reports an error.
-    """
-    compiler = shutil.which(os.environ.get("CC", "cc"))
-    if compiler is None:
-        raise LoadError("there is no C compiler: set CC to one")
-    source = [str(folder / SOURCE), "-I", str(folder), "-lOpenCL"]
-    command = [compiler, *OPTIONS, "-o", str(target), *source]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
-    if done.returncode:
-        raise LoadError(f"{SOURCE} does not compile: {done.stderr[-2000:]}")
-
-
-class Program:
-    """A callable program on the first OpenCL device.
+class CompiledProgram:
+    """A callable program, with what its driver keeps while it is loaded.
 
     Several threads may call it; one call runs at a time.
     """
@@ -137,10 +122,12 @@ class Program:
         constants: Mapping[str, object] | None = None,
         arrays: Arrays | None = None,
     ) -> None:
-        """Load the program in ``folder``; compile it unless it has a library.
+        """Load the program in ``folder``.
 
         Raises:
-            LoadError: it does not compile, a constant is missing, or there is no device.
+            MissingConstantError: no tensor was given for a constant.
+            LoadError: the driver cannot be opened.
+            OSError: there is no library, or it cannot be loaded.
         """
         entries = json.loads((folder / SIGNATURE).read_text("utf-8"))
         self._inputs, self._constants, self._outputs = (
@@ -150,10 +137,13 @@ class Program:
         given = constants or {}
         for constant in self._constants:
             if constant.key not in given:
-                raise LoadError(f"no tensor was given for constant {constant.key!a}")
+                raise MissingConstantError(
+                    f"no tensor was given for constant {constant.key!a}"
+                )
         self._held = [given[constant.key] for constant in self._constants]
         self._arrays = NumpyArrays() if arrays is None else arrays
-        self._library = _load_library(folder)
+        self.path = (folder / LIBRARY).resolve()
+        self._library = _load_library(self.path)
         message = ctypes.create_string_buffer(1024)
         self._state: int | None = self._library.wir_program_open(message)
         if not self._state:
@@ -162,22 +152,24 @@ class Program:
 
     @property
     def live_bytes(self) -> int:
-        """The bytes of the device that the program holds now."""
+        """The bytes of the driver's memory that the library holds now."""
         return int(self._library.wir_program_live())
 
     def __call__(self, args: list[Any]) -> tuple[Any, ...]:
         """Run the program on a list of inputs, which is emptied.
 
         Raises:
-            InputError: an input is not as the program declares it.
+            WrongInputError: an input is not as the program declares it.
             RuntimeError: the program fails, with its message.
         """
         count = len(self._inputs)
         if not isinstance(args, list):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InputError("WIR800: a program takes one list, of its inputs")
+            raise WrongInputError("WIR800: a program takes one list, of its inputs")
         if len(args) != count:
             plural = "s"[: count != 1]
-            raise InputError(f"WIR800: {count} input{plural} needed, {len(args)} given")
+            raise WrongInputError(
+                f"WIR800: {count} input{plural} needed, {len(args)} given"
+            )
         given: list[Any] = [*args, *self._held]
         inputs = (_Value * max(len(given), 1))()
         outputs = (_Value * max(len(self._outputs), 1))()
@@ -189,16 +181,16 @@ class Program:
         message = ctypes.create_string_buffer(1024)
         if self._library.wir_program_run(self._state, inputs, outputs, message):
             text = message.value.decode("utf-8", "replace")
-            raise (InputError if text.startswith("WIR80") else RuntimeError)(text)
+            raise (WrongInputError if text.startswith("WIR80") else RuntimeError)(text)
         held: dict[int, object] = {}
         result: list[Any] = []
         for output, made in zip(self._outputs, outputs, strict=False):
             if output.kind == "tensor" and made.source < 0 and made.memory not in held:
-                held[made.memory] = self._arrays.hold(self._own(made))
+                held[made.memory] = self._arrays.hold(_own(self, self._library, made))
             if output.kind == "tensor":
                 size, stride = made.size[: output.rank], made.stride[: output.rank]
                 if made.source < 0:
-                    owner, address = held[made.memory], made.memory + made.offset
+                    owner, address = held[made.memory], made.base + made.offset
                 else:
                     owner = self._arrays.hold(given[made.source])
                     address = (inputs[made.source].data or 0) + made.offset
@@ -208,22 +200,21 @@ class Program:
                 result.append(_number(made, output.kind))
         return tuple(result)
 
-    def _own(self, made: _Value) -> object:
-        """Return memory that is released when nothing refers to it."""
-        block = (ctypes.c_char * max(made.bytes, 1)).from_address(made.memory)
-        release = self._library.wir_program_release
-        weakref.finalize(block, release, made.memory).atexit = False
-        return block
+
+def _own(program: CompiledProgram, library: ctypes.CDLL, made: _Value) -> object:
+    """Return memory that is released with its last reference; the program lives as long."""
+    block = (ctypes.c_char * max(made.bytes, 1)).from_address(made.base)
+    release = library.wir_program_release
+
+    def end(program: CompiledProgram, memory: int) -> None:
+        release(memory)
+
+    weakref.finalize(block, end, program, made.memory).atexit = False
+    return block
 
 
-def _load_library(folder: Path) -> ctypes.CDLL:
-    if (folder / LIBRARY).is_file():
-        library = ctypes.CDLL(str((folder / LIBRARY).resolve()))
-    else:
-        with tempfile.TemporaryDirectory() as scratch:
-            target = Path(scratch) / LIBRARY
-            compile_library(folder, target)
-            library = ctypes.CDLL(str(target))  # it stays mapped when its file is gone
+def _load_library(path: Path) -> ctypes.CDLL:
+    library = ctypes.CDLL(str(path))
     pointer = ctypes.c_void_p
     library.wir_program_open.restype = pointer
     library.wir_program_open.argtypes = [pointer]
@@ -285,8 +276,9 @@ def _fill_tensor(value: _Value, given: Any, wanted: _Described) -> object:
     """Fill in a tensor of PyTorch, which this file does not import."""
     if str(given.layout) != "torch.strided":
         wanted.refuse(f"a tensor with strides, not {given.layout}")
-    if given.device.type != "cpu":
-        wanted.refuse(f"memory of the host, not of {given.device}")
+    if given.device.type != wanted.device:
+        place = "the host" if wanted.device == "cpu" else wanted.device
+        wanted.refuse(f"memory of {place}, not of {given.device}")
     if given.is_neg() or given.is_conj():
         if wanted.mutated:
             wanted.refuse("memory that holds its values; pass its clone")

@@ -1,24 +1,22 @@
 """The beginning and the end of a program's function: inputs, constants and outputs."""
 
 from wrapperir import ir as wir
-from wrapperir.emit import Fragment, fragment
+from wrapperir.emit.c.context import CContext
 from wrapperir.emit.c.expressions import format_int, format_string
+from wrapperir.emit.c.symbols import converted, emit_symbol, format_source, item_type
 from wrapperir.emit.number_kinds import kind_of
-from wrapperir_opencl.context import DEVICE, OpenclContext
-from wrapperir_opencl.element_types import converted, item_type
-from wrapperir_opencl.lines import OpenclLines
+from wrapperir.emit.source_text import Fragment, fragment
 
 
-class Entry:
-    """Emits copies at the borders, after checks of what the caller gave.
+class ProgramBorders:
+    """Emits checks of what the caller gave, and copies between the host and the device.
 
     Constants follow the inputs in the caller's array.
     """
 
-    def __init__(self, context: OpenclContext, lines: OpenclLines) -> None:
-        """Emit the borders of the program of ``context``, with symbols as in ``lines``."""
+    def __init__(self, context: CContext) -> None:
+        """Emit the borders of the program of ``context``."""
         self._context = context
-        self._lines = lines
         self._program = context.facts.program
         inputs: list[wir.Input | wir.ConstantInput] = [*self._program.inputs]
         inputs += self._program.constants
@@ -43,7 +41,7 @@ class Entry:
                 context.check_memory(number.type)
         for index, line in enumerate(self._program.symbols):
             context.at(("symbols",), index)
-            self._lines.emit_symbol(line, self._source(line))
+            emit_symbol(context, line, self._source(line))
         for item, type in self._tensors:
             given, name = self._value(item.name), format_string(f"%{item.name}")
             layout = (
@@ -53,7 +51,7 @@ class Entry:
             context.emit_step("wir_check_input(r, &{}, {}, {}, {})", given, name, *layout)
         self._emit_overlaps()
         for item, type in self._tensors:
-            self._emit_upload(item, type)
+            self._emit_taken(item, type)
 
     def _value(self, name: str) -> Fragment:
         return fragment("inputs[{}]", Fragment(str(self._given[name])))
@@ -70,7 +68,7 @@ class Entry:
             case wir.ItemOf(name):
                 return self._item(name, line.kind)
             case _:
-                return self._lines.format_source(line)
+                return format_source(self._context, line)
 
     def _item(self, name: str, kind: wir.SymbolKind) -> Fragment:
         """Append the read of an input's one element, which may have no memory."""
@@ -80,13 +78,13 @@ class Entry:
             context.report(f"the host cannot read a {type.dtype.value}", name)
             return fragment("0")
         item, given = context.names.claim(f"{name}_item"), self._value(name)
-        ones = ", ".join(["1"] * len(type.size)) or "0"
-        context.writer.emit_line("{} {} = 0;", spelled, item)
-        context.emit_step(
-            "wir_check_input(r, &{}, {}, {}, (const int64_t[]){{{}}}, {}.stride, 0)",
-            *(given, format_string(f"%{name}"), Fragment(str(len(type.size)))),
-            *(Fragment(ones), given),
+        rank, ones = (
+            Fragment(str(len(type.size))),
+            context.format_array([1] * len(type.size)),
         )
+        context.writer.emit_line("{} {} = 0;", spelled, item)
+        parts = (given, format_string(f"%{name}"), rank, ones, given)
+        context.emit_step("wir_check_input(r, &{}, {}, {}, {}, {}.stride, 0)", *parts)
         context.writer.emit_line("memcpy(&{}, {}.data, sizeof {});", item, given, item)
         return converted(item, type.dtype, kind)
 
@@ -100,7 +98,7 @@ class Entry:
                 is_compared = (
                     other.mutated and self._given[other.name] <= self._given[item.name]
                 )
-                is_copied = DEVICE in (type.device.kind, other_type.device.kind)
+                is_copied = context.is_copied(type) or context.is_copied(other_type)
                 if other is item or is_compared or not is_copied:
                     continue
                 said = f"%{item.name} is written and shares memory with %{other.name}"
@@ -111,28 +109,28 @@ class Entry:
                     context.format_span(other_type),
                 )
 
-    def _emit_upload(
+    def _emit_taken(
         self, item: wir.Input | wir.ConstantInput, type: wir.TensorType
     ) -> None:
         context = self._context
-        is_copy = type.device.kind == DEVICE
-        is_donated = is_copy and isinstance(item, wir.Input) and item.donated
+        is_copied = context.is_copied(type)
+        is_donated = is_copied and isinstance(item, wir.Input) and item.donated
         source = format_int(-1 if is_donated else self._given[item.name])
         name = context.declare(item.name, type)
         given, offset = self._value(item.name), context.format_offset(type)
-        place, span = context.format_place(type), context.format_span(type)
-        parts = (name, place, given, source, offset, span)
-        context.emit_step("wir_upload(r, &{}, {}, &{}, {}, {}, {})", *parts)
-        if item.mutated and type.device.kind == DEVICE:
+        span = context.format_span(type)
+        parts = (name, format_int(is_copied), given, source, offset, span)
+        context.emit_step("wir_take(r, &{}, {}, &{}, {}, {}, {})", *parts)
+        if item.mutated and is_copied:
             kept = context.names.claim(f"{item.name}_given")
-            context.writer.emit_line("wir_tensor {} = {{0}};", kept)
-            context.emit_step("wir_copy_name(r, &{}, {})", kept, name)
+            context.writer.emit_line("wir_tensor {} = wir_none();", kept)
+            context.emit_step("wir_share(r, &{}, {})", kept, name)
             self._mutated.append((kept, type, given))
 
     def emit_outputs(self) -> None:
         """Append copies of outputs and of what was mutated to the host."""
         context, program = self._context, self._program
-        context.emit_step("wir_check_faults(r)")
+        context.emit_step("wir_driver_wait(r)")
         for index, output in enumerate(program.outputs):
             context.at(("outputs",), index)
             target = fragment("outputs[{}]", Fragment(str(index)))
@@ -156,8 +154,8 @@ class Entry:
                 context.report("an output is neither a tensor nor a number")
         context.emit_step('wir_check(r, 1, "")')
         for kept, type, given in self._mutated:
-            parts = (kept, kept, context.format_span(type), given)
-            context.emit_step("wir_read(r, &{}, {}.first, {}, {}.data)", *parts)
+            parts = (given, kept, kept, context.format_span(type))
+            context.emit_step("wir_read(r, {}.data, {}.memory, {}.first, {})", *parts)
 
     def _emit_number(self, target: Fragment, kind: wir.SymbolKind, value: Fragment) -> None:
         member = "real" if kind is wir.SymbolKind.FLOAT else "whole"

@@ -1,17 +1,18 @@
-"""Lines with nested blocks in C."""
+"""Lines with nested blocks in C and C++."""
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
 from wrapperir import ir as wir
 from wrapperir.diagnostics import LinePath
-from wrapperir.emit import Fragment, fragment
 from wrapperir.emit.blocks import BlockEmitter, own_results
-from wrapperir.emit.c.expressions import format_int
-from wrapperir_opencl.context import OpenclContext
+from wrapperir.emit.c.context import CContext
+from wrapperir.emit.c.expressions import C_KINDS, format_int
+from wrapperir.emit.number_kinds import kind_of
+from wrapperir.emit.source_text import Fragment, fragment
 
 
-class OpenclBlocks(BlockEmitter):
+class CBlocks(BlockEmitter):
     """Emits ``if``, ``else`` and ``while`` around the lines of blocks.
 
     A block's results are moved to variables that are declared before it.  Its parameters
@@ -20,7 +21,7 @@ class OpenclBlocks(BlockEmitter):
 
     def __init__(
         self,
-        context: OpenclContext,
+        context: CContext,
         emit_lines: Callable[[Sequence[wir.BodyLine], LinePath], None],
     ) -> None:
         """Emit the blocks of the current line; ``emit_lines`` appends their lines."""
@@ -36,19 +37,12 @@ class OpenclBlocks(BlockEmitter):
     def emit_subgraph(self, line: wir.SubgraphCallLine | wir.GraphRegionLine) -> None:
         """Append the variables of the results, then the block in braces."""
         self._declare(line.results)
-        with self._braces(fragment("{{")):
+        with self._context.braces(fragment("")):
             super().emit_subgraph(line)
 
     def _declare(self, results: Sequence[wir.Result]) -> None:
         for result in results:
             self._context.declare(result.name, result.type)
-
-    @contextmanager
-    def _braces(self, head: Fragment) -> Generator[None]:
-        self._context.writer.emit_line("{}", head)
-        with self._context.writer.indented():
-            yield
-        self._context.writer.emit_line("}}")
 
     def format_predicate(self, predicate: wir.KernelArgument) -> Fragment:
         """Return the test of a condition; an element is read on the host first."""
@@ -60,7 +54,7 @@ class OpenclBlocks(BlockEmitter):
             context.emit_step('wir_check(r, 1, "")')
             return chosen
         item = context.names.claim(f"{predicate.name}_item")
-        context.writer.emit_line("cl_uchar {} = 0;", item)
+        context.writer.emit_line("uint8_t {} = 0;", item)
         value = context.values[predicate.name]
         context.emit_step("wir_item(r, &{}, 1, &{})", value, item)
         return item
@@ -68,19 +62,19 @@ class OpenclBlocks(BlockEmitter):
     @contextmanager
     def branch(self, test: Fragment) -> Generator[None]:
         """Append ``if``."""
-        with self._braces(fragment("if ({}) {{", test)):
+        with self._context.braces(fragment("if ({}) ", test)):
             yield
 
     @contextmanager
     def otherwise(self) -> Generator[None]:
         """Append ``else``."""
-        with self._braces(fragment("else {{")):
+        with self._context.braces(fragment("else ")):
             yield
 
     @contextmanager
     def loop(self, results: Sequence[wir.Result]) -> Generator[None]:
         """Append ``for (;;)``."""
-        with self._braces(fragment("for (;;) {{")):
+        with self._context.braces(fragment("for (;;) ")):
             yield
 
     def enter(self) -> None:
@@ -101,7 +95,7 @@ class OpenclBlocks(BlockEmitter):
             assert isinstance(operand, wir.BufferRef)  # verified
             context.writer.emit_line("{} = {};", name, context.values[operand.name])
         elif isinstance(type, wir.ScalarType):
-            value = context.operand(operand, type)
+            value = context.format_value(operand, type)
             context.writer.emit_line("{} = {};", name, value)
 
     def lend_result(self, parameter: wir.BlockParameter, result: wir.Result) -> None:
@@ -121,12 +115,13 @@ class OpenclBlocks(BlockEmitter):
             is_memory = isinstance(type, wir.TensorType)
             if is_memory:
                 assert isinstance(value, wir.BufferRef)  # verified
-                context.writer.emit_line("wir_tensor {} = {{0}};", new)
+                context.writer.emit_line("wir_tensor {} = wir_none();", new)
                 source = context.values[value.name]
-                context.emit_step("wir_copy_name(r, &{}, {})", new, source)
+                context.emit_step("wir_share(r, &{}, {})", new, source)
             elif isinstance(type, wir.ScalarType):
-                number = context.operand(value, type)
-                context.writer.emit_line("__auto_type {} = {};", new, number)
+                number = context.format_value(value, type)
+                kind = fragment(C_KINDS[kind_of(type.dtype)])
+                context.writer.emit_line("{} {} = {};", kind, new, number)
             else:
                 context.report(f"%{result.name} is neither a tensor nor a number")
             moved.append((name, new, is_memory))
@@ -156,11 +151,11 @@ class OpenclBlocks(BlockEmitter):
                 step = "wir_allocate(r, &{}, {}, {}, {})"
                 context.emit_step(step, name, place, offset, span)
                 item = format_int(type.dtype.itemsize)
-                stride = context.expressions.format_array(type.stride)
+                stride = context.format_array(type.stride)
                 parts = (name, source, item, context.format_layout(type), stride)
                 context.emit_step("wir_copy(r, &{}, &{}, {}, {}, {})", *parts)
             elif isinstance(type, wir.ScalarType):
-                value = context.operand(operand, type)
+                value = context.format_value(operand, type)
                 context.writer.emit_line("{} = {};", name, value)
 
     def emit_exit(self, condition: wir.Block) -> None:
