@@ -130,7 +130,6 @@ class Context(Emission):
         reserved = frozenset[str]().union(*(table.reserved for table in tables))
         self.module = module = CppModule(reserved)
         self.writer = source_writer()
-        self.defined_symbols: set[str] = set()
         self.checked: set[str] = set()
         first = next(iter(self.devices.devices), None)
         self.current_stream = None if first is None else Stream(first)

@@ -121,7 +121,6 @@ def emit_symbol_definition(context: Context, line: wir.SymbolDefinitionLine) -> 
     symbol = context.symbols[line.symbol]
     value = _format_source(context, line)
     context.writer.emit_line("{} = {};", symbol, value)
-    context.defined_symbols.add(line.symbol)
     _emit_range_check(context, symbol, line)
 
 
@@ -137,7 +136,7 @@ def _format_source(context: Context, line: wir.SymbolDefinitionLine) -> Fragment
             handle = tensor_handle(context, buffer)
             value = fragment("num::stride_of({}, {}, {})", handle, format_int(dim), number)
         case wir.OffsetOf(buffer):
-            value = _format_offset(context, buffer)
+            value = _format_offset(context, line.symbol, buffer)
         case wir.ItemOf(buffer):
             return _format_item(context, buffer, line.kind)
         case wir.ValueOf(name):
@@ -149,12 +148,9 @@ def _format_source(context: Context, line: wir.SymbolDefinitionLine) -> Fragment
     return format_converted(value, old, line.kind)
 
 
-def _format_offset(context: Context, buffer: str) -> Fragment:
-    # The offset counts from the storage of the program, not of PyTorch, unless the type's
-    # offset is the symbol that is being defined.
-    type = context.facts.tensor_type(buffer)
-    if context.defined_symbols.issuperset(wir.symbols_in(type.offset)):
-        return context.expressions.format_index(type.offset)
+def _format_offset(context: Context, symbol: str, buffer: str) -> Fragment:
+    if symbol not in context.facts.measured_offsets:
+        return context.expressions.format_index(context.facts.tensor_type(buffer).offset)
     return fragment(
         "num::offset_of({}, {})", tensor_handle(context, buffer), context.line_number()
     )

@@ -115,7 +115,6 @@ def emit_symbol_definition(context: PythonContext, line: wir.SymbolDefinitionLin
         emit_actions(context, context.streams.join())
     symbol = context.module.symbols[line.symbol]
     context.writer.emit_line("{} = {}", symbol, _format_source(context, line))
-    context.defined_symbols.add(line.symbol)
     if line.lower is None and line.upper is None:
         return
     bounds: list[Fragment] = []
@@ -140,7 +139,7 @@ def _format_source(context: PythonContext, line: wir.SymbolDefinitionLine) -> Fr
         case wir.StrideOf(buffer, dim):
             value = fragment("{}.stride({})", context.values[buffer], format_int(dim))
         case wir.OffsetOf(buffer):
-            value = _format_offset(context, buffer)
+            value = _format_offset(context, line.symbol, buffer)
         case wir.ItemOf(buffer):
             value = fragment("{}.item()", context.values[buffer])
             old = kind_of_type(types.get(buffer))
@@ -153,14 +152,10 @@ def _format_source(context: PythonContext, line: wir.SymbolDefinitionLine) -> Fr
     return format_converted(context.module.need, value, old, line.kind)
 
 
-def _format_offset(context: PythonContext, buffer: str) -> Fragment:
-    # An operand or result begins its type's offset after its storage does, wherever
-    # PyTorch's storage begins; unless the offset is what PyTorch is asked for.
-    type = context.facts.types[buffer]
-    offset = type.offset if isinstance(type, wir.TensorType) else None
-    if offset is not None and context.defined_symbols.issuperset(wir.symbols_in(offset)):
-        return context.expressions.format_index(offset)
-    return fragment("{}.storage_offset()", context.values[buffer])
+def _format_offset(context: PythonContext, symbol: str, buffer: str) -> Fragment:
+    if symbol in context.facts.measured_offsets:
+        return fragment("{}.storage_offset()", context.values[buffer])
+    return context.expressions.format_index(context.facts.tensor_type(buffer).offset)
 
 
 def emit_assert_size_stride(context: PythonContext, line: wir.AssertSizeStrideLine) -> None:

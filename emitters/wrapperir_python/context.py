@@ -62,7 +62,6 @@ class PythonContext(Emission, ABC):
         self.streams = StreamPlanner(facts, stream_uses(facts.effects))
         self.region_stream: wir.Stream | None = None
         self.pools = PoolTensors()
-        self.defined_symbols: set[str] = set()
         self.owned: set[str] = set()
         self.unrecorded: set[str] = set()
         self.callees: dict[str, Callee] = {}

@@ -12,7 +12,7 @@ FEW = frozenset(
     {
         *("kernel_buffers_cpp", "kernel_mutation_cpp", "kernel_symbols_cpp"),
         *("kernel_false_condition_cpp", "kernel_loop_cpp", "kernel_pools_cpp"),
-        *("reuse", "streams", "threads", "drawn"),
+        *("reuse", "streams", "threads", "peak_buffers", "drawn"),
     }
 )
 """Cases of each kind, for every run of the tests."""

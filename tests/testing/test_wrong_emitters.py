@@ -1,7 +1,9 @@
 """Each emitter that is wrong on purpose is found by the checks of plugins."""
 
 import pytest
+from attrs import evolve
 
+from tests.emit.partition.partial_emitter import HOSTED, HostedEmitter
 from tests.testing.wrong_emitters import WRONG, Wrong
 from wrapperir.testing.suite import CheckSelection, Status, check_emitter
 from wrapperir_python.emitter import PythonEmitter
@@ -12,7 +14,7 @@ def selected(wrong: Wrong) -> CheckSelection:
     return CheckSelection(
         features=features,
         cases=cases,
-        devices=frozenset({"cpu"}),
+        devices=frozenset({wrong.device}),
         seconds=wrong.seconds,
     )
 
@@ -31,6 +33,16 @@ def test_the_emitter_that_is_not_wrong_passes() -> None:
         devices=frozenset({"cpu"}),
     )
     assert check_emitter(PythonEmitter(), selection).holds
+
+
+def test_the_emitter_of_a_device_that_is_not_wrong_passes() -> None:
+    devices = frozenset({HOSTED})
+    support = evolve(PythonEmitter.support, devices=devices, hosted=devices)
+    selection = CheckSelection(
+        cases=frozenset(w.case for w in WRONG.values() if w.device == HOSTED),
+        devices=devices,
+    )
+    assert check_emitter(HostedEmitter(support=support), selection).holds
 
 
 def test_there_are_enough() -> None:

@@ -14,6 +14,7 @@ from typing import TypeVar
 import torch
 from attrs import evolve, frozen
 
+from tests.emit.partition.partial_emitter import HOSTED, HostedEmitter
 from wrapperir import ir as wir
 from wrapperir.emit import Artifact, Loaded, Value
 from wrapperir.ir.blocks import rewrite_blocks
@@ -30,6 +31,7 @@ class Wrong:
     feature: str
     case: str
     seconds: float = 60
+    device: str = "cpu"
 
 
 class WrongLines(PythonEmitter):
@@ -74,6 +76,15 @@ def lines(change: Callable[[wir.Program], wir.Program], feature: str, case: str)
 def text(pattern: str, replacement: str, feature: str, case: str) -> Wrong:
     fields = {"pattern": pattern, "replacement": replacement, "name": "wrong"}
     return Wrong(type("Changed", (WrongText,), fields)(), feature, case)
+
+
+def hosted_text(pattern: str, replacement: str, feature: str, case: str) -> Wrong:
+    """Return a wrong emitter for a device whose memory is not the host's."""
+    fields = {"pattern": pattern, "replacement": replacement, "name": "wrong"}
+    kind = type("Changed", (WrongText, HostedEmitter), fields)
+    devices = frozenset({HOSTED})
+    support = evolve(PythonEmitter.support, devices=devices, hosted=devices)
+    return Wrong(kind(support=support), feature, case, device=HOSTED)
 
 
 def call(wrap: Callable[[Loaded], Loaded], feature: str, case: str) -> Wrong:
@@ -207,6 +218,22 @@ def placed_at_the_start(line: wir.BodyLine) -> wir.BodyLine:
     return line
 
 
+def kept_to_the_end(program: wir.Program) -> wir.Program:
+    """Free nothing before a block ends, as locals of Python go."""
+
+    def kept(given: wir.Block) -> wir.Block:
+        return evolve(given, lines=tuple(map(changed, frees_left_out(given.lines))))
+
+    def changed(line: wir.BodyLine) -> wir.BodyLine:
+        return rewrite_blocks(line, kept)
+
+    return evolve(program, lines=tuple(map(changed, frees_left_out(program.lines))))
+
+
+def frees_left_out(given: tuple[wir.BodyLine, ...]) -> list[wir.BodyLine]:
+    return [line for line in given if not isinstance(line, wir.FreeLine)]
+
+
 def without_asserts(program: wir.Program) -> wir.Program:
     kept = [x for x in program.lines if not isinstance(x, wir.AssertScalarLine)]
     return evolve(program, lines=tuple(kept))
@@ -324,6 +351,9 @@ class Unrepeatable(PythonEmitter):
         return evolve(artifact, files={**artifact.files, ENTRY: remark})
 
 
+_COPY_OF_RESULT = r"(?<=^        )\w+ = empty_strided_cpu\(.*\)\.copy_\(\w+\)$"
+"""Python that copies what a loop without iterations is given."""
+
 WRONG: Mapping[str, Wrong] = {
     "leak": text(
         r"^    (buf\d+) = (.*empty.*)$",
@@ -349,6 +379,28 @@ WRONG: Mapping[str, Wrong] = {
         each_line(other_branch), "conditionals", "kernel_conditional_cpp"
     ),
     "loop_off_by_one": lines(each_line(one_more_iteration), "loops", "kernel_loop_cpp"),
+    **{
+        f"kept_to_the_end_in_{case}": lines(kept_to_the_end, "peak memory", case)
+        for case in ("peak_buffers", "peak_views", "peak_pools", "peak_conditional")
+    },
+    "kept_iterations": text(
+        r"^        del (buf\d+, buf\d+)$",
+        r"        kept = [*locals().get('kept', ()), \1]",
+        "peak memory",
+        "peak_loop",
+    ),
+    "results_of_a_loop_share_memory": text(
+        _COPY_OF_RESULT, "pass", "loops", "kernel_loop_results_cpp"
+    ),
+    "results_of_a_loop_share_memory_of_a_device": hosted_text(
+        _COPY_OF_RESULT, "pass", "loops", "kernel_loop_results_cpp"
+    ),
+    "ignored_offset": text(
+        r"= \w+\.storage_offset\(\)", "= 1", "symbols", "kernel_offsets_cpp"
+    ),
+    "offset_in_the_storage_of_the_caller": text(
+        r"^    s1 = 3$", "    s1 = arg1.storage_offset()", "symbols", "kernel_offsets_cpp"
+    ),
     "size_of_the_wrong_input": lines(
         size_of_the_first_input, "symbols", "kernel_symbols_cpp"
     ),

@@ -62,6 +62,23 @@ class ProgramFacts:
         return {line.symbol: line for line in symbols}
 
     @cached_property
+    def measured_offsets(self) -> frozenset[str]:
+        """The symbols whose ``offset(%x)`` is PyTorch's ``storage_offset()``.
+
+        The offset in the type of ``%x`` mentions a symbol that is not defined yet, such as
+        this one.  Other symbols are that offset, wherever ``%x`` lies in memory.
+        """
+        found: set[str] = set()
+        defined: set[str] = set()
+        for name, line in self.symbols.items():
+            if isinstance(line.source, wir.OffsetOf):
+                offset = self.tensor_type(line.source.buffer).offset
+                if not defined.issuperset(wir.symbols_in(offset)):
+                    found.add(name)
+            defined.add(name)
+        return frozenset(found)
+
+    @cached_property
     def kinds(self) -> NumberKinds:
         """The kind of every symbol."""
         return NumberKinds({name: line.kind for name, line in self.symbols.items()})

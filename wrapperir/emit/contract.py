@@ -177,6 +177,15 @@ class Emitter(ABC):
         """
         return None
 
+    def peak_bytes(self, device: str) -> int | None:
+        """Return the most bytes that programs held at once since this was asked last.
+
+        They are those on a kind of device that :meth:`live_bytes` counts.  ``None``, the
+        default, says that the emitter does not count them.  The peak probe of the
+        conformance kit asks for it, and needs no answer for the CPU and for CUDA.
+        """
+        return None
+
     def own_kernel(self, kernel: KernelDefinitionLine) -> KernelDefinitionLine | None:
         """Return a C++ kernel of the conformance kit in a language of the emitter's own.
 

@@ -61,6 +61,34 @@ def _loop(language: wir.Language, *, on_tensor: bool, begin: int = 2) -> wir.Pro
     return b.build(i, y, x)
 
 
+def _loop_results(language: wir.Language) -> wir.Program:
+    """Change a result of a loop without iterations: it is a copy, and no other changes."""
+    b = ProgramBuilder()
+    kernels = SmallKernels(b, language)
+    count = b.kernel(count_kernel(language))
+    x, cell = b.input(MATRIX), b.input(CELL)
+    start = b.allocate(CELL)
+    b.call(count, cell, start, 9)
+
+    def condition(
+        block: BlockBuilder, i: NamedValue, p: NamedValue, q: NamedValue
+    ) -> wir.Operation:
+        symbol = block.define_symbol("u0", wir.ItemOf(i.name))
+        return wir.Operation(wir.ExprOp.LT, (symbol, 3))
+
+    def body(
+        block: BlockBuilder, i: NamedValue, p: NamedValue, q: NamedValue
+    ) -> list[NamedValue]:
+        following = block.allocate(CELL)
+        block.call(count, i, following, 1)
+        return [following, kernels.negate(block, q), kernels.negate(block, p)]
+
+    i, y, z = b.while_loop([start, x, x], condition, body)
+    kernels.subtract(b, y, x, y)
+    b.call(count, i, start, 1)
+    return b.build(x, y, z, i, start)
+
+
 def _subgraphs(language: wir.Language) -> wir.Program:
     b = ProgramBuilder()
     kernels = SmallKernels(b, language)
@@ -106,6 +134,7 @@ def kernel_block_cases(language: wir.Language) -> tuple[Case, ...]:
         "loop_on_tensor": _loop(language, on_tensor=True),
         "loop": _loop(language, on_tensor=False),
         "loop_without_iterations": _loop(language, on_tensor=False, begin=9),
+        "loop_results": _loop_results(language),
         "subgraphs": _subgraphs(language),
         "graph_region": _graph_region(language),
     }

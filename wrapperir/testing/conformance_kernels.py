@@ -86,6 +86,28 @@ def _symbols(language: wir.Language) -> wir.Program:
     return b.build(first, tail, *results, factor, factor * 0.1)
 
 
+def _offsets(language: wir.Language) -> wir.Program:
+    """Offsets of types, which are those of the caller's storage only if they ask for it."""
+    begin = wir.Symbol("s0")
+    b = ProgramBuilder()
+    kernels = SmallKernels(b, language)
+    x = b.input(wir.tensor("f32", (4, 8), offset=begin), mutated=True)
+    y = b.input(wir.tensor("f32", (4, 8), offset=3))
+    b.symbol("s0", wir.OffsetOf(x.name), lower=1, upper=6)
+    b.symbol("s1", wir.OffsetOf(y.name))
+    last = b.reinterpret(x, wir.tensor("f32", (8,), offset=begin + 24))
+    before = b.reinterpret(y, wir.tensor("f32", (8,), offset=1))
+    kernels.negate(b, y, x)
+    made = kernels.negate(b, before, b.allocate(_ROW), count=8)
+    tail = b.reinterpret(made, wir.tensor("f32", (6,), offset=2))
+    numbers = [
+        b.define_symbol(f"u{i}", wir.OffsetOf(t.name))
+        for i, t in enumerate([x, last, tail])
+    ]
+    b.free(before, made)
+    return b.build(tail, last, begin, wir.Symbol("s1"), *numbers)
+
+
 class _MuchWork:
     """Work on a stream that takes some time: ``made`` is ``-source``, many times."""
 
@@ -286,6 +308,7 @@ def kernel_cases(language: wir.Language) -> tuple[Case, ...]:
         Case(f"kernel_reuse_{of}", _reuse(language)),
         Case(f"kernel_mutation_{of}", _mutation(language)),
         Case(f"kernel_symbols_{of}", _symbols(language), seeds=(0, 1, 2, 3)),
+        Case(f"kernel_offsets_{of}", _offsets(language), seeds=(0, 1, 2)),
         Case(f"kernel_late_item_{of}", _late_item(language)),
         Case(f"kernel_workspaces_{of}", _workspaces(language)),
         Case(f"kernel_asserts_{of}", _asserts(language)),

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 SMALLEST_NUMBER = -3
 """The smallest element of an input that no symbol is read from."""
 _LARGEST = 3
+_FURTHER = 5
+"""Elements by which an offset in a caller's storage differs from that of the type."""
 _UNBOUNDED_RANGE = 4
 """Values above its lower bound of a symbol without an upper bound."""
 
@@ -26,8 +28,9 @@ _UNBOUNDED_RANGE = 4
 def example_inputs(program: wir.Program, seed: int = 0) -> "list[Value]":
     """Return inputs that fit the program's types and the ranges of its symbols.
 
-    A symbol read from the size of an input gets a value in its range; a one-element
-    tensor or a scalar that a symbol is read from holds one, too.
+    A symbol read from the size or offset of an input gets a value in its range; a
+    one-element tensor or a scalar that a symbol is read from holds one, too.  Where the
+    offset of a type is a number, the tensor lies further back in its storage, as it may.
 
     Raises:
         ValueError: a size of an input follows from no symbol with a value.
@@ -147,14 +150,13 @@ def _facts(tensor: "torch.Tensor") -> Mapping[str, object]:
 
 
 def _symbol_values(program: wir.Program, rng: random.Random) -> dict[str, wir.Number]:
-    """Choose a value in its range for each symbol of an input's size or value."""
+    """Choose a value in its range for each symbol of an input's size, offset or value."""
     values: dict[str, wir.Number] = {}
-    sizes = {item.name: item.type for item in program.inputs}
+    types = {item.name: item.type for item in program.inputs}
     for line in program.symbols:
-        if isinstance(line.source, wir.SizeOf):
-            type = sizes.get(line.source.buffer)
-            declared = type.size[line.source.dim] if isinstance(type, wir.TensorType) else 0
-            if declared == wir.Symbol(line.symbol):
+        if isinstance(line.source, wir.SizeOf | wir.OffsetOf):
+            type = types.get(line.source.buffer)
+            if _declared(line.source, type) == wir.Symbol(line.symbol):
                 values[line.symbol] = _in_range(line, rng)
         elif isinstance(line.source, wir.ValueOf):
             values[line.symbol] = (
@@ -163,6 +165,14 @@ def _symbol_values(program: wir.Program, rng: random.Random) -> dict[str, wir.Nu
                 else rng.choice((0.5, 1.0, 2.0))
             )
     return values
+
+
+def _declared(
+    source: wir.SizeOf | wir.OffsetOf, type: wir.ValueType | None
+) -> wir.Expr | None:
+    if not isinstance(type, wir.TensorType):
+        return None
+    return type.offset if isinstance(source, wir.OffsetOf) else type.size[source.dim]
 
 
 def _in_range(line: wir.SymbolDefinitionLine, rng: random.Random) -> int:
@@ -205,6 +215,8 @@ def _tensor(
         offset = wir.evaluate_int(type.offset, values)
     except wir.EvaluationError as error:
         raise ValueError(str(error)) from None
+    if isinstance(type.offset, int) and type.offset and type.alignment is None:
+        offset += _FURTHER
     dtype = torch_dtype(type.dtype)
     device = str(type.device)
     count = offset + 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True))

@@ -59,6 +59,12 @@ class SimEmitter(CppEmitter):
 
         return torch.ops.sim.live_bytes() if device == "sim" else None
 
+    def peak_bytes(self, device: str) -> int | None:
+        """Return the most bytes in use on the device ``sim`` since this was asked last."""
+        import torch
+
+        return torch.ops.sim.peak_bytes() if device == "sim" else None
+
     def lines_class(self) -> type[CppLines]:
         """Return the class that emits lines."""
         return SimLines

@@ -18,6 +18,7 @@ FEW = (
     *("kernel_false_condition_own", "workspaces_own", "pools_and_kernels_own"),
     *("kernel_conditional_with_constant_own", "kernel_loop_own", "kernel_graph_region_own"),
     *("kernel_late_stream_own", "selection_dynamic_sizes_own", "threads", "drawn"),
+    *("peak_buffers", "kernel_loop_results_own", "kernel_offsets_own"),
 )
 """Cases of each kind, for every run of the tests."""
 

@@ -22,6 +22,11 @@ WRONG = {
         "",
         "kernel_buffers_own",
     ),
+    "memory that is kept until the call ends": (
+        "  wir_let_go(r, m);\n  wir_destroy(m);\n}",
+        "}",
+        "peak_buffers",
+    ),
     "a workspace that is not zeroed": (
         "if (r->fault != NULL || span == 0) return r->fault == NULL;",
         "return r->fault == NULL;",

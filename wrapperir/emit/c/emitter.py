@@ -117,3 +117,9 @@ class CEmitter(Emitter):
         if device != self.lines.device or device == "cpu":
             return None
         return sum(program.live_bytes for program in _LOADED.get(self.name, ()))
+
+    def peak_bytes(self, device: str) -> int | None:
+        """Return the most bytes of the device since this was asked last."""
+        if self.live_bytes(device) is None:
+            return None
+        return sum(program.take_peak() for program in _LOADED.get(self.name, ()))

@@ -63,7 +63,7 @@ class ProgramBorders:
                 return fragment("{}.size[{}]", self._value(name), Fragment(str(dim)))
             case wir.StrideOf(name, dim):
                 return fragment("{}.stride[{}]", self._value(name), Fragment(str(dim)))
-            case wir.OffsetOf(name):
+            case wir.OffsetOf(name) if line.symbol in self._context.facts.measured_offsets:
                 return fragment("{}.offset", self._value(name))
             case wir.ItemOf(name):
                 return self._item(name, line.kind)

@@ -155,6 +155,10 @@ class CompiledProgram:
         """The bytes of the driver's memory that the library holds now."""
         return int(self._library.wir_program_live())
 
+    def take_peak(self) -> int:
+        """Return the most bytes that the library held since this was asked last."""
+        return int(self._library.wir_program_peak())
+
     def __call__(self, args: list[Any]) -> tuple[Any, ...]:
         """Run the program on a list of inputs, which is emptied.
 
@@ -222,6 +226,7 @@ def _load_library(path: Path) -> ctypes.CDLL:
     library.wir_program_close.argtypes = library.wir_program_release.argtypes = [pointer]
     library.wir_program_close.restype = library.wir_program_release.restype = None
     library.wir_program_live.restype = ctypes.c_int64
+    library.wir_program_peak.restype = ctypes.c_int64
     return library
 
 

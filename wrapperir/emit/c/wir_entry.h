@@ -62,6 +62,8 @@ void wir_program_release(void *memory) { wir_destroy((wir_memory *)memory); }
 
 /* Return the bytes of the driver's memory that the library holds. */
 int64_t wir_program_live(void) { return wir_count(0); }
+/* Return the most that it has held since this was asked last. */
+int64_t wir_program_peak(void) { return wir_take_peak(); }
 
 #ifdef __cplusplus
 }

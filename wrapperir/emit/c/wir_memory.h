@@ -47,15 +47,23 @@ typedef struct {
   int64_t begin, first;
 } wir_tensor;
 
-static int64_t wir_live; /* bytes of the driver that this library holds */
+static int64_t wir_live, wir_peak; /* bytes of the driver that this library holds */
 static pthread_mutex_t wir_live_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static inline int64_t wir_count(int64_t bytes) {
   int64_t live;
   pthread_mutex_lock(&wir_live_lock);
   live = wir_live += bytes;
+  if (live > wir_peak) wir_peak = live;
   pthread_mutex_unlock(&wir_live_lock);
   return live;
+}
+static inline int64_t wir_take_peak(void) {
+  int64_t peak;
+  pthread_mutex_lock(&wir_live_lock);
+  peak = wir_peak, wir_peak = wir_live;
+  pthread_mutex_unlock(&wir_live_lock);
+  return peak;
 }
 
 static inline wir_tensor wir_tensor_at(wir_memory *memory, int64_t begin, int64_t first) {

@@ -18,6 +18,7 @@ FEATURES: Mapping[str, tuple[str, ...]] = {
     "outputs": ("outputs", "kernel_outputs"),
     "symbols": (
         *("symbols", "kernel_symbols", "symbol_outside_its_range", "kernel_late_item"),
+        "kernel_offsets",
         *("kernel_false_range", "kernel_false_division"),
     ),
     "asserts": (
@@ -41,6 +42,7 @@ FEATURES: Mapping[str, tuple[str, ...]] = {
         *("while_loop", "while_loop_without_iterations", "while_loop_stacked"),
         *("while_loop_stacked_without_iterations", "while_loop_on_condition"),
         *("kernel_loop_on_tensor", "kernel_loop", "kernel_loop_without_iterations"),
+        "kernel_loop_results",
     ),
     "subgraphs": ("subgraph_calls", "kernel_subgraphs"),
     "graph regions": ("graph_regions", "region_streams", "kernel_graph_region"),
@@ -56,9 +58,9 @@ FEATURES: Mapping[str, tuple[str, ...]] = {
 }
 """The names of each feature's cases, without the language of their kernels."""
 
-LEAKS, WRONG_INPUTS = "leaks", "wrong inputs"
+LEAKS, PEAK, WRONG_INPUTS = "leaks", "peak memory", "wrong inputs"
 CALLS_AT_ONCE, DRAWN = "calls at once", "drawn programs"
-PROBES = (LEAKS, WRONG_INPUTS, CALLS_AT_ONCE, DRAWN)
+PROBES = (LEAKS, PEAK, WRONG_INPUTS, CALLS_AT_ONCE, DRAWN)
 """Checks that are not of one part of programs."""
 
 _OWN = "own"

@@ -63,7 +63,7 @@ struct Device {
   std::mutex mutex;
   char *host = nullptr, *kernels = nullptr;  // the same memory, where each of them has it
   size_t used = 0;
-  int64_t live = 0;
+  int64_t live = 0, peak = 0;
   std::atomic<int64_t> replays = 0;
   std::map<std::pair<int64_t, size_t>, std::set<char*>> free;
   std::map<void*, std::shared_ptr<Block>> blocks;
@@ -130,7 +130,7 @@ void* allocate(size_t bytes) {
   }
   const std::shared_ptr<Block> made(new Block{*free.begin(), kind});
   free.erase(free.begin());
-  of.live += kind.second;
+  of.peak = std::max(of.peak, of.live += kind.second);
   if (capture) capture->blocks.push_back(made);
   of.blocks[made->address] = made;
   return made->address;
@@ -295,6 +295,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
 
 TORCH_LIBRARY(sim, library) {
   library.def("live_bytes", [] { return device().live; });
+  library.def("peak_bytes", [] { return std::exchange(device().peak, device().live); });
   library.def("replays", [] { return device().replays.load(); });
 }
 
