@@ -30,7 +30,18 @@ def _conditional(
     return b.build(made)
 
 
-def _loop(language: wir.Language, *, on_tensor: bool, begin: int = 2) -> wir.Program:
+_STACKS = tuple(
+    wir.tensor(type.dtype, (wir.Symbol("u1"), *type.size)) for type in (CELL, MATRIX)
+)
+
+
+def _loop(
+    language: wir.Language,
+    *,
+    on_tensor: bool,
+    begin: int = 2,
+    stacks: tuple[wir.TensorType, ...] = (),
+) -> wir.Program:
     """Count from ``begin`` more than an input's element, from -3 to 3, to 3."""
     b = ProgramBuilder()
     kernels = SmallKernels(b, language)
@@ -56,9 +67,11 @@ def _loop(language: wir.Language, *, on_tensor: bool, begin: int = 2) -> wir.Pro
         block.call(count, i, following, 1)
         return [following, kernels.subtract(block, p, q)]
 
-    i, y = b.while_loop([start, x], condition, body, invariant=[step])
+    loop = b.while_loop([start, x], condition, body, invariant=[step], stacks=stacks)
+    if stacks:
+        b.define_symbol("u1", wir.SizeOf(loop[2].name, 0), lower=1)
     b.free(start)
-    return b.build(i, y, x)
+    return b.build(*loop, x)
 
 
 def _loop_results(language: wir.Language) -> wir.Program:
@@ -123,6 +136,31 @@ def _graph_region(language: wir.Language) -> wir.Program:
     return b.build(made, out)
 
 
+def _region_streams(language: wir.Language) -> wir.Program:
+    """A region on a stream of its own has another stream, which it joins again."""
+    b = ProgramBuilder()
+    kernels = SmallKernels(b, language)
+    x = b.input(MATRIX, mutated=True)
+    out = kernels.negate(b, x, stream=2)
+    b.wait_event(b.record_event(stream=2), wir.CPU, stream=1)
+
+    def forked(block: BlockBuilder, p: NamedValue, q: NamedValue) -> NamedValue:
+        inner = kernels.negate(block, q, stream=1)
+        block.wait_event(block.record_event(stream=1), stream=2)
+        made = kernels.subtract(block, p, inner, stream=2)
+        kernels.negate(block, inner, q, stream=1)
+        block.wait_event(block.record_event(stream=2), stream=1)
+        kernels.subtract(block, made, q, p, stream=1)
+        block.free(inner)
+        return made
+
+    (made,) = b.graph_region("forked", [x, out], forked, results=[MATRIX], stream=1)
+    b.wait_event(b.record_event(stream=1))
+    total = kernels.subtract(b, made, out)
+    b.free(made)
+    return b.build(total, out)
+
+
 def kernel_block_cases(language: wir.Language) -> tuple[Case, ...]:
     """Return the programs with blocks whose kernels are in a language."""
     programs = {
@@ -137,6 +175,11 @@ def kernel_block_cases(language: wir.Language) -> tuple[Case, ...]:
         "loop_results": _loop_results(language),
         "subgraphs": _subgraphs(language),
         "graph_region": _graph_region(language),
+        "region_streams": _region_streams(language),
+        "loop_stacked": _loop(language, on_tensor=False, stacks=_STACKS),
+        "loop_stacked_without_iterations": _loop(
+            language, on_tensor=True, begin=9, stacks=_STACKS
+        ),
     }
     return tuple(
         Case(f"kernel_{name}_{language.value}", program)

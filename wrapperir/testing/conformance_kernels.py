@@ -4,11 +4,15 @@ They are twins of programs in :mod:`wrapperir.testing.conformance_cases`: buffer
 symbols, asserts, blocks, pools and streams, with kernels in one language.
 """
 
+import math
+
 from wrapperir import ir as wir
 from wrapperir.ir.builder import NamedValue, ProgramBuilder
 from wrapperir.testing.cell_kernels import NUMBER_COUNT, count_kernel, numbers_kernel
 from wrapperir.testing.conformance_blocks import kernel_block_cases
 from wrapperir.testing.conformance_case import CELL, FLAT, MATRIX, Case, SmallKernels
+from wrapperir.testing.conformance_kernel_pools import kernel_pool_cases
+from wrapperir.testing.conformance_selection import kernel_selection_cases
 from wrapperir.testing.kernels import KernelKind, library_kernel
 
 _ROW = wir.tensor("f32", (8,))
@@ -179,6 +183,16 @@ def _numbers() -> wir.Program:
     return b.build(*results)
 
 
+def _not_finite() -> wir.Program:
+    """Fault at an infinity that a kernel writes."""
+    b = ProgramBuilder()
+    numbers = b.kernel(numbers_kernel())
+    out = b.allocate(wir.tensor("f64", (NUMBER_COUNT,)))
+    b.call(numbers, out, 1.0, math.inf, 1, 1, 1)
+    b.assert_not_nan(out)
+    return b.build(out)
+
+
 def _asserts(language: wir.Language) -> wir.Program:
     b = ProgramBuilder()
     kernels = SmallKernels(b, language)
@@ -238,29 +252,6 @@ def _outputs(language: wir.Language) -> wir.Program:
     return b.build(y, None, rows * 2 + 1, x, y, 7, 0.5, is_long)
 
 
-def _pools(language: wir.Language) -> wir.Program:
-    """Buffers share bytes, one after the other; outputs outlive the pool's name."""
-    b = ProgramBuilder()
-    kernels = SmallKernels(b, language)
-    x = b.input(MATRIX)
-    scratch = b.kernel(library_kernel(KernelKind.SCRATCH_ADD, language))
-    pool = b.allocate_pool(wir.PoolType(size=5 * 128))
-    first, second = b.place(pool, 128, MATRIX), b.place(pool, 0, MATRIX)
-    kernels.negate(b, x, first)
-    kernels.subtract(b, x, first, second)
-    b.free(first)
-    part = b.place(pool, 128, wir.PoolType(size=256))
-    zeros = b.place(part, 128, FLAT, workspace=wir.ZeroMode.ZERO_ON_CALL)
-    third = b.place(part, 0, MATRIX)
-    b.call(scratch, second, zeros, third, 32)
-    b.free(zeros, part)
-    fourth = b.place(pool, 3 * 128, wir.tensor("f32", (4, 8), offset=8))
-    b.free(pool)
-    kernels.negate(b, third, fourth)
-    b.free(third)
-    return b.build(second, fourth)
-
-
 def _donated(language: wir.Language) -> wir.Program:
     """Donated inputs are written, reused as buffers, freed and returned."""
     b = ProgramBuilder()
@@ -272,21 +263,6 @@ def _donated(language: wir.Language) -> wir.Program:
     view = b.reinterpret(x, FLAT)
     b.free(x, z)
     return b.build(flat, view)
-
-
-def _streams(language: wir.Language) -> wir.Program:
-    """Two streams share buffers, one after the other."""
-    b = ProgramBuilder()
-    kernels = SmallKernels(b, language)
-    x = b.input(MATRIX, mutated=True)
-    first = kernels.negate(b, x, stream=1)
-    second = kernels.negate(b, first, stream=1)
-    b.wait_event(b.record_event(stream=1))
-    third = kernels.subtract(b, x, second)
-    b.wait_event(b.record_event(), stream=1)
-    kernels.negate(b, third, x, stream=1)
-    kernels.subtract(b, third, x, first, stream=1)
-    return b.build(first, second, third)
 
 
 def _late_stream(language: wir.Language) -> wir.Program:
@@ -320,11 +296,12 @@ def kernel_cases(language: wir.Language) -> tuple[Case, ...]:
         ),
         Case(f"kernel_outputs_{of}", _outputs(language), seeds=(0, 1, 2)),
         *kernel_block_cases(language),
-        Case(f"kernel_pools_{of}", _pools(language)),
         Case(f"kernel_donated_{of}", _donated(language)),
-        Case(f"kernel_streams_{of}", _streams(language)),
+        *kernel_pool_cases(language),
+        *kernel_selection_cases(language),
         Case(f"kernel_late_stream_{of}", _late_stream(language)),
     ]
     if language is wir.Language.CPP:
         cases.append(Case("kernel_numbers_cpp", _numbers(), seeds=(0, 1, 2)))
+        cases.append(Case("kernel_false_not_nan_cpp", _not_finite(), faults=True))
     return tuple(cases)

@@ -9,7 +9,8 @@ another subtracts, so that a wrong choice changes a result.  Only the choices of
 from collections.abc import Mapping, Sequence
 
 from wrapperir import ir as wir
-from wrapperir.ir.builder import BlockBuilder, NamedValue, ProgramBuilder
+from wrapperir.ir.builder import BlockBuilder, NamedValue, Operand, ProgramBuilder
+from wrapperir.testing.cell_kernels import count_kernel
 from wrapperir.testing.conformance_case import BOOL, CELL, MATRIX, Case
 from wrapperir.testing.kernels import KernelKind, library_kernel
 
@@ -29,7 +30,7 @@ class _ChoiceKernels:
     """The kernels of one program, and multi-kernels of them."""
 
     def __init__(self, builder: ProgramBuilder, language: wir.Language) -> None:
-        self._builder = builder
+        self._builder, self.language = builder, language
         self.add = builder.kernel(library_kernel(KernelKind.ADD, language))
         self.subtract = builder.kernel(library_kernel(KernelKind.SUBTRACT, language))
         self.scratch = builder.kernel(library_kernel(KernelKind.SCRATCH_ADD, language))
@@ -191,7 +192,72 @@ def _dynamic_sizes(language: wir.Language) -> wir.Program:
     return b.build(*outputs, out)
 
 
-def _blocks(language: wir.Language) -> wir.Program:
+class _Operators:
+    """What a loop does beside its multi-kernels, with operators."""
+
+    def start(self, b: ProgramBuilder) -> NamedValue:
+        """Return a cell to count from."""
+        return b.extern("aten.full.default", (), 0, dtype=wir.DType.I64, type=CELL)
+
+    def zeros(self, b: ProgramBuilder, x: NamedValue) -> NamedValue:
+        """Return zeros."""
+        return b.extern("aten.mul.Scalar", x, 0, type=_SMALL)
+
+    def is_below(self, block: BlockBuilder, i: NamedValue) -> Operand:
+        """Return whether a cell is less than 3."""
+        return block.extern("aten.lt.Scalar", i, 3, type=BOOL)
+
+    def following(self, block: BlockBuilder, i: NamedValue) -> NamedValue:
+        """Return one more than a cell."""
+        return block.extern("aten.add.Scalar", i, 1, type=CELL)
+
+    def joined(self, block: BlockBuilder, p: NamedValue, q: NamedValue) -> NamedValue:
+        """Return ``p / 2 + q``, which depends on their order."""
+        halved = block.extern("aten.mul.Scalar", p, 0.5, type=_SMALL)
+        total = block.extern("aten.add.Tensor", halved, q, type=_SMALL)
+        block.free(halved)
+        return total
+
+
+class _Kernels(_Operators):
+    """The same, with kernels."""
+
+    def __init__(self, kernels: _ChoiceKernels, b: ProgramBuilder) -> None:
+        self._subtract = kernels.subtract
+        self._count = b.kernel(count_kernel(kernels.language))
+        self._cell = b.input(CELL)
+        b.define_symbol("u2", wir.ItemOf(self._cell.name), lower=0, upper=3)
+
+    def start(self, b: ProgramBuilder) -> NamedValue:
+        """Return a cell that an input decides."""
+        return self._counted(b, self._cell, 0)
+
+    def zeros(self, b: ProgramBuilder, x: NamedValue) -> NamedValue:
+        """Return zeros."""
+        return self.joined(b, x, x)
+
+    def is_below(self, block: BlockBuilder, i: NamedValue) -> Operand:
+        """Return whether a cell is less than 3."""
+        symbol = block.define_symbol("u1", wir.ItemOf(i.name))
+        return wir.compare(wir.ExprOp.LT, symbol, 3)
+
+    def following(self, block: BlockBuilder, i: NamedValue) -> NamedValue:
+        """Return one more than a cell."""
+        return self._counted(block, i, 1)
+
+    def joined(self, block: BlockBuilder, p: NamedValue, q: NamedValue) -> NamedValue:
+        """Return ``p - q``."""
+        out = block.allocate(_SMALL)
+        block.call(self._subtract, p, q, out, 4)
+        return out
+
+    def _counted(self, block: BlockBuilder, cell: NamedValue, step: int) -> NamedValue:
+        out = block.allocate(CELL)
+        block.call(self._count, cell, out, step)
+        return out
+
+
+def _blocks(language: wir.Language, *, kernels_only: bool = False) -> wir.Program:
     """Call multi-kernels in blocks, at shapes that change with each iteration."""
     rows = wir.Symbol("s0")
     b = ProgramBuilder()
@@ -199,6 +265,7 @@ def _blocks(language: wir.Language) -> wir.Program:
     flag = b.input(BOOL)
     b.symbol("s0", wir.SizeOf(y.name, 0), lower=1, upper=8)
     kernels = _ChoiceKernels(b, language)
+    other = _Kernels(kernels, b) if kernels_only else _Operators()
     near = kernels.three_ways(_NEAREST)
     computed = kernels.three_ways(
         wir.ComputedChoice(
@@ -220,25 +287,23 @@ def _blocks(language: wir.Language) -> wir.Program:
         return call(block, computed, p, q)
 
     (picked,) = b.conditional(flag, [x, y], on_true, on_false, results=[_SMALL])
-    start = b.extern("aten.full.default", (), 0, dtype=wir.DType.I64, type=CELL)
-    zeros = b.extern("aten.mul.Scalar", picked, 0, type=_SMALL)
+    start, zeros = other.start(b), other.zeros(b, picked)
 
     def condition(
         block: BlockBuilder, i: NamedValue, p: NamedValue, q: NamedValue, r: NamedValue
-    ) -> NamedValue:
-        return block.extern("aten.lt.Scalar", i, 3, type=BOOL)
+    ) -> Operand:
+        return other.is_below(block, i)
 
     def body(
         block: BlockBuilder, i: NamedValue, p: NamedValue, q: NamedValue, r: NamedValue
     ) -> list[NamedValue]:
         turn = block.define_symbol("u0", wir.ItemOf(i.name), lower=0, upper=3)
-        following = block.extern("aten.add.Scalar", i, 1, type=CELL)
+        following = other.following(block, i)
         view = block.reinterpret(r, wir.tensor("f32", (wir.maximum(rows - turn, 1), 8)))
         new = call(block, computed, q, view)
         block.free(view)
-        halved = block.extern("aten.mul.Scalar", p, 0.5, type=_SMALL)
-        total = block.extern("aten.add.Tensor", halved, new, type=_SMALL)
-        block.free(halved, new)
+        total = other.joined(block, p, new)
+        block.free(new)
         return [following, total]
 
     count, total = b.while_loop([start, zeros], condition, body, invariant=[x, y])
@@ -272,3 +337,10 @@ def selection_cases(language: wir.Language) -> tuple[Case, ...]:
         Case(f"selection_in_blocks_{of}", _blocks(language), seeds=(*range(6),)),
         Case(f"selection_without_value_{of}", _without_value(language), faults=True),
     )
+
+
+def kernel_selection_cases(language: wir.Language) -> tuple[Case, ...]:
+    """Return the programs without operators of which others have twins with operators."""
+    program = _blocks(language, kernels_only=True)
+    name = f"kernel_selection_in_blocks_{language.value}"
+    return (Case(name, program, seeds=(*range(6),)),)

@@ -25,13 +25,14 @@ FEATURES: Mapping[str, tuple[str, ...]] = {
         *("asserts", "kernel_asserts", "false_assert_scalar", "false_assert_size_stride"),
         *("false_assert_not_nan", "false_assert_alignment"),
         *("kernel_alignment", "kernel_false_alignment"),
-        *("kernel_false_condition", "kernel_false_layout"),
+        *("kernel_false_condition", "kernel_false_layout", "kernel_false_not_nan"),
     ),
     "comments": ("comments",),
     "workspaces": ("workspaces", "kernel_workspaces"),
     "pools": (
         *("pool", "placed_views", "placed_zeros", "symbolic_pool", "pools_in_blocks"),
-        *("pool_in_loop", "pools_and_kernels", "kernel_pools"),
+        *("pool_in_loop", "pools_and_kernels", "kernel_pools", "kernel_placed_views"),
+        *("kernel_symbolic_pool", "kernel_pools_in_blocks", "kernel_pool_in_loop"),
     ),
     "conditionals": (
         *("conditional_on_tensor", "conditional_on_condition"),
@@ -42,15 +43,21 @@ FEATURES: Mapping[str, tuple[str, ...]] = {
         *("while_loop", "while_loop_without_iterations", "while_loop_stacked"),
         *("while_loop_stacked_without_iterations", "while_loop_on_condition"),
         *("kernel_loop_on_tensor", "kernel_loop", "kernel_loop_without_iterations"),
-        "kernel_loop_results",
+        *("kernel_loop_results", "kernel_loop_stacked"),
+        "kernel_loop_stacked_without_iterations",
     ),
     "subgraphs": ("subgraph_calls", "kernel_subgraphs"),
-    "graph regions": ("graph_regions", "region_streams", "kernel_graph_region"),
-    "streams": ("streams", "kernel_streams", "kernel_late_stream"),
+    "graph regions": (
+        *("graph_regions", "region_streams", "kernel_graph_region"),
+        "kernel_region_streams",
+    ),
+    "streams": (
+        *("streams", "kernel_streams", "kernel_late_stream", "kernel_pool_of_streams"),
+    ),
     "multi-kernels": (
         *("multi_kernel_first", "multi_kernel_forced", "selection_settled"),
         *("selection_benchmark", "selection_static_sizes", "selection_dynamic_sizes"),
-        *("selection_in_blocks", "selection_without_value"),
+        *("selection_in_blocks", "selection_without_value", "kernel_selection_in_blocks"),
     ),
     "descriptors": (
         *("descriptors", "descriptors_of_dynamic_size", "misaligned_descriptor"),
