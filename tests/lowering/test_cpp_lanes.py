@@ -12,8 +12,8 @@ from attrs import evolve
 from tests.lowering.cpp_kernels import build_kernels, kernel_of, type_of
 from wrapperir.ir import DType, Expr, Symbol, TensorType, add, mul
 from wrapperir.kernels import cpp_build
+from wrapperir.lowering.c.lanes import LaneAnalysis, Lanes
 from wrapperir.lowering.cpp import CppRenderer
-from wrapperir.lowering.cpp.lanes import LaneAnalysis, Lanes
 from wrapperir.lowering.cpp.rows import find_rows
 from wrapperir.lowering.loops import (
     Apply,

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from tests.lowering.cpp_kernels import build_kernels
 from tests.lowering.loop_graphs import loop_graphs
 from tests.lowering.schedule_runs import SYMBOLS, VALUES, add_one, drawn_inputs
-from wrapperir.lowering.cpp import lanes, nests, strips
+from wrapperir.lowering.c import lanes
+from wrapperir.lowering.cpp import nests, strips
 from wrapperir.lowering.interpreter import SymbolValues
 from wrapperir.lowering.kernel import KernelLaunch
 from wrapperir.lowering.loops import LoopGraph

@@ -6,7 +6,14 @@ from typing import ClassVar
 
 from attrs import frozen
 
-from wrapperir.ir import Access, KernelDefinitionLine, Language, ScalarParameter, TensorType
+from wrapperir.ir import (
+    Access,
+    BufferParameter,
+    KernelDefinitionLine,
+    Language,
+    ScalarParameter,
+    TensorType,
+)
 from wrapperir.lowering.loops import Nest
 
 
@@ -94,6 +101,18 @@ class KernelSequence:
     symbols: tuple[ScalarParameter, ...] = ()
     fault: KernelBuffer | None = None
     parts: tuple[KernelPart, ...]
+
+
+def kernel_parameters(
+    kernel: LoopKernel | KernelSequence,
+) -> tuple[BufferParameter | ScalarParameter, ...]:
+    """Return the parameters of a kernel's definition."""
+    faults = () if kernel.fault is None else (kernel.fault,)
+    buffers, last = (
+        tuple(BufferParameter(b.name, b.type.dtype, b.access) for b in part)
+        for part in (kernel.buffers, faults)
+    )
+    return (*buffers, *kernel.symbols, *last)
 
 
 class Renderer(ABC):

@@ -7,24 +7,15 @@ Lanes are the iterations of a loop that the compiler turns into vector instructi
 from collections.abc import Sequence
 
 from wrapperir.ir import mul
-from wrapperir.lowering.cpp.body import InstructionWriter
-from wrapperir.lowering.cpp.elements import scalar_type
-from wrapperir.lowering.cpp.lanes import Lanes, varying_values
-from wrapperir.lowering.cpp.loop_text import (
-    accumulator_of,
-    checked_point,
-    define_results,
-    loops,
-    points,
-    position_in,
-    unless_empty,
-    write_lane_loop,
-)
-from wrapperir.lowering.cpp.reductions import Accumulator
+from wrapperir.lowering.c.lanes import Lanes, varying_values
+from wrapperir.lowering.c.points import loops, points, write_inner_loop
+from wrapperir.lowering.cpp.body import CppWriter
+from wrapperir.lowering.cpp.language import CPP
+from wrapperir.lowering.cpp.loop_text import checked_point, unless_empty, write_lane_loop
 from wrapperir.lowering.cpp.rows import find_rows
 from wrapperir.lowering.cpp.strips import ParallelStrips, write_inner_strips
 from wrapperir.lowering.cpp.tiles import write_tiles
-from wrapperir.lowering.loops import Axis, InnerLoop, Nest, Reduce, Scan, Store, StoreMode
+from wrapperir.lowering.loops import Axis, InnerLoop, Nest, Store, StoreMode
 from wrapperir.lowering.substitution import instructions
 
 _PARALLEL_WORK = 1 << 18
@@ -35,7 +26,7 @@ _CHUNK = 4096
 """Points of a lane axis that one thread takes at once."""
 
 
-def write_nest(writer: InstructionWriter, nest: Nest, lanes: Lanes) -> None:
+def write_nest(writer: CppWriter, nest: Nest, lanes: Lanes) -> None:
     """Write the loops of a nest, with the given lanes."""
     if lanes.axis is None:
         _write_points(writer, nest, lanes)
@@ -53,7 +44,7 @@ def write_nest(writer: InstructionWriter, nest: Nest, lanes: Lanes) -> None:
         _write_lanes(writer, nest, others, lane)
 
 
-def _parallel(writer: InstructionWriter, nest: Nest, depth: int, cost: int) -> str | None:
+def _parallel(writer: CppWriter, nest: Nest, depth: int, cost: int) -> str | None:
     """Return the pragma that runs ``depth`` loops on several threads, if that pays."""
     combines = any(
         isinstance(step, Store) and step.mode is not StoreMode.OVERWRITE
@@ -82,9 +73,7 @@ def _work_of(nest: Nest) -> int:
     return total
 
 
-def _write_lanes(
-    writer: InstructionWriter, nest: Nest, others: Sequence[Axis], lane: Axis
-) -> None:
+def _write_lanes(writer: CppWriter, nest: Nest, others: Sequence[Axis], lane: Axis) -> None:
     """Write a nest without inner loops; lanes of a long axis come in chunks."""
     extent = writer.indices.format(lane.extent)
     varying = varying_values(nest.body, lane.name)
@@ -108,7 +97,7 @@ def _write_lanes(
             writer.source.write("}")
 
 
-def _write_points(writer: InstructionWriter, nest: Nest, lanes: Lanes) -> None:
+def _write_points(writer: CppWriter, nest: Nest, lanes: Lanes) -> None:
     """Write a nest point by point, with lanes in some of its inner loops."""
     axes = nest.axes or (Axis("", 1),)
     cost = 1 if lanes.loops else _SCALAR_COST
@@ -118,7 +107,7 @@ def _write_points(writer: InstructionWriter, nest: Nest, lanes: Lanes) -> None:
     writer.rows = find_rows(nest, lanes.loops)
     with loops(writer, axes), checked_point(writer):
         for row in writer.rows.arrays:
-            kind = scalar_type(row.dtype)
+            kind = CPP.scalar(row.dtype)
             writer.source.write(f"alignas(64) {kind} {row.name}[{row.length}];")
         for place, step in enumerate(nest.body):
             if not isinstance(step, InnerLoop):
@@ -126,41 +115,4 @@ def _write_points(writer: InstructionWriter, nest: Nest, lanes: Lanes) -> None:
             elif place in lanes.loops:
                 write_inner_strips(writer, step, f"a{place}")
             else:
-                _write_inner_loop(writer, step, f"a{place}")
-
-
-def _write_inner_loop(writer: InstructionWriter, loop: InnerLoop, name: str) -> None:
-    """Write an inner loop of single points; ``name`` begins its variables."""
-    found: list[tuple[Reduce, Accumulator]] = []
-    starts: list[str] = []
-    scans: list[str] = []
-
-    def write_step(step: Reduce | Scan, place: int) -> Accumulator:
-        state = accumulator_of(step, f"{name}_{place}")
-        is_scan = isinstance(step, Scan)
-        for variable in state.variables():
-            line = f"{variable.type} {variable.name} = {variable.start};"
-            (scans if is_scan else starts).append(line)
-        operands = [writer.names[operand] for operand in step.operands]
-        position = writer.indices.names[loop.axes[-1].name]
-        if not is_scan:
-            position = writer.indices.format(position_in(loop))
-        writer.source.write(state.step(operands, position))
-        return state
-
-    source = writer.source
-    with (
-        source.preceded(starts),
-        loops(writer, loop.axes[:-1]),
-        source.preceded(scans),
-        loops(writer, loop.axes[-1:]),
-    ):
-        for place, step in enumerate(loop.body):
-            if isinstance(step, Reduce):
-                found.append((step, write_step(step, place)))
-            elif isinstance(step, Scan):
-                define_results(writer, step, write_step(step, place))
-            else:
-                writer.write(step)
-    for step, state in found:
-        define_results(writer, step, state)
+                write_inner_loop(writer, step, f"a{place}")

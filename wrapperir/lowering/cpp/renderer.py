@@ -2,39 +2,22 @@
 
 from typing import ClassVar
 
-from wrapperir.ir import (
-    NO_HEADERS,
-    BufferParameter,
-    DType,
-    KernelDefinitionLine,
-    Language,
-)
-from wrapperir.lowering.cpp.body import InstructionWriter
-from wrapperir.lowering.cpp.elements import STORED
-from wrapperir.lowering.cpp.lanes import LaneAnalysis
-from wrapperir.lowering.cpp.lines import SourceLines
+from wrapperir.ir import NO_HEADERS, KernelDefinitionLine, Language
+from wrapperir.lowering.c.lanes import LaneAnalysis
+from wrapperir.lowering.c.lines import SourceLines
+from wrapperir.lowering.c.points import value_dtypes
+from wrapperir.lowering.cpp.body import CppWriter
+from wrapperir.lowering.cpp.language import CPP
 from wrapperir.lowering.cpp.nests import write_nest
 from wrapperir.lowering.cpp.snippets import SNIPPETS
-from wrapperir.lowering.loops import (
-    Apply,
-    Check,
-    IndexValue,
-    Instruction,
-    Literal,
-    Load,
-    Nest,
-    Reduce,
-    Scan,
-    Store,
-)
+from wrapperir.lowering.loops import Nest
 from wrapperir.lowering.renderer import (
-    KernelBuffer,
     KernelSequence,
     LoopKernel,
     Renderer,
+    kernel_parameters,
 )
 from wrapperir.lowering.source_parts import needed_parts
-from wrapperir.lowering.substitution import instructions
 
 # Numbers wrap, zeros keep their sign, and functions set no errno.  Loops that the compiler
 # can vectorise are, with the widest registers.
@@ -63,11 +46,8 @@ class CppRenderer(Renderer):
 
     def refusal(self, nest: Nest) -> str | None:
         """Return why the nest cannot be written: a dtype that C++ kernels lack."""
-        for step in instructions(nest.body):
-            dtype = _dtype_of(step)
-            if dtype is not None and dtype not in STORED:
-                return f"C++ kernels have no {dtype.value}"
-        return None
+        lacking = (d for d in value_dtypes(nest).values() if d not in CPP.stored)
+        return next((f"C++ kernels have no {dtype.value}" for dtype in lacking), None)
 
     def render_kernel(self, kernel: LoopKernel) -> KernelDefinitionLine:
         """Return the kernel's definition."""
@@ -93,11 +73,7 @@ def _definition(kernel: LoopKernel | KernelSequence, text: str) -> KernelDefinit
     return KernelDefinitionLine(
         name=kernel.name,
         language=Language.CPP,
-        parameters=(
-            *map(_parameter, kernel.buffers),
-            *kernel.symbols,
-            *map(_parameter, [kernel.fault] if kernel.fault else []),
-        ),
+        parameters=kernel_parameters(kernel),
         entry=kernel.name,
         source=source,
         metadata=(NO_HEADERS,),
@@ -108,16 +84,14 @@ def _function(kernel: LoopKernel, linkage: str) -> str:
     """Return the function of a nest."""
     pointers = {buffer.name: f"p{n}" for n, buffer in enumerate(kernel.buffers)}
     types = {buffer.name: buffer.type for buffer in kernel.buffers}
-    writer = InstructionWriter(
+    writer = CppWriter(
         pointers,
         types,
         ", ".join(_parameters(kernel)),
         has_fault=kernel.fault is not None,
     )
     for n, symbol in enumerate(kernel.symbols):
-        writer.indices.names[symbol.name] = f"s{n}"
-        if symbol.dtype.is_integer:
-            writer.indices.ranges[symbol.name] = (0, float("inf"))
+        writer.indices.add_size(symbol, f"s{n}")
     with writer.source.block(f"{linkage} {_head(kernel)}"):
         write_nest(writer, kernel.nest, LaneAnalysis(kernel.nest, types).choose())
     return "\n".join(writer.source.lines)
@@ -128,25 +102,14 @@ def _head(kernel: LoopKernel | KernelSequence) -> str:
     return f"void {kernel.name}({parameters})"
 
 
-def _parameter(buffer: KernelBuffer) -> BufferParameter:
-    return BufferParameter(buffer.name, buffer.type.dtype, buffer.access)
-
-
 def _parameters(kernel: LoopKernel | KernelSequence) -> dict[str, str]:
     """Return the types of the entry's parameters by their names."""
     parameters: dict[str, str] = {}
     for n, buffer in enumerate(kernel.buffers):
         const = "" if buffer.access.writes else "const "
-        parameters[f"p{n}"] = f"{const}stored<{STORED[buffer.type.dtype]}>*"
+        parameters[f"p{n}"] = f"{const}stored<{CPP.stored[buffer.type.dtype]}>*"
     for n, symbol in enumerate(kernel.symbols):
-        parameters[f"s{n}"] = STORED[symbol.dtype]
+        parameters[f"s{n}"] = CPP.stored[symbol.dtype]
     if kernel.fault is not None:
         parameters["fault"] = "stored<i32>*"
     return parameters
-
-
-def _dtype_of(step: Instruction) -> DType | None:
-    if isinstance(step, Literal | IndexValue | Load | Apply | Reduce | Scan):
-        return step.dtype
-    assert isinstance(step, Store | Check)
-    return None

@@ -7,21 +7,19 @@ their length is constant, the compiler keeps them in vector registers.
 from collections.abc import Iterable, Sequence
 
 from wrapperir.ir import Expr, Symbol
-from wrapperir.lowering.cpp.body import InstructionWriter
-from wrapperir.lowering.cpp.elements import scalar_type
-from wrapperir.lowering.cpp.lanes import varying_values
-from wrapperir.lowering.cpp.loop_text import (
+from wrapperir.lowering.c.lanes import varying_values
+from wrapperir.lowering.c.points import (
     accumulator_of,
-    checked_point,
     define_results,
     loops,
     points,
     position_in,
     set_results,
-    unless_empty,
-    write_lane_loop,
 )
-from wrapperir.lowering.cpp.reductions import Accumulator, Variable
+from wrapperir.lowering.c.reductions import Accumulator, Variable
+from wrapperir.lowering.cpp.body import CppWriter
+from wrapperir.lowering.cpp.language import CPP
+from wrapperir.lowering.cpp.loop_text import checked_point, unless_empty, write_lane_loop
 from wrapperir.lowering.loops import (
     Axis,
     Check,
@@ -41,7 +39,7 @@ STRIP = 64
 _LOOP = "for (i64 l = 0; l < n; ++l)"
 
 
-def write_inner_strips(writer: InstructionWriter, loop: InnerLoop, name: str) -> None:
+def write_inner_strips(writer: CppWriter, loop: InnerLoop, name: str) -> None:
     """Write an inner loop whose last axis is lanes; ``name`` begins its variables."""
     source, lane = writer.source, loop.axes[-1]
     varying = varying_values((loop,), lane.name)
@@ -61,7 +59,7 @@ def write_inner_strips(writer: InstructionWriter, loop: InnerLoop, name: str) ->
     if isinstance(additions, int):
         additions = -(-additions // width)
     found = {
-        id(step): accumulator_of(step, f"{name}_{place}", additions)
+        id(step): accumulator_of(CPP, step, f"{name}_{place}", additions)
         for place, step in enumerate(reductions)
     }
     variables = [v for state in found.values() for v in state.variables("l")]
@@ -109,15 +107,13 @@ def _declarations(variables: Iterable[Variable], width: int) -> list[str]:
     return [f"alignas(64) {v.type} {v.name}[{width}];" for v in variables]
 
 
-def _write_starts(
-    writer: InstructionWriter, variables: Sequence[Variable], count: str
-) -> None:
+def _write_starts(writer: CppWriter, variables: Sequence[Variable], count: str) -> None:
     writer.source.write("#pragma omp simd")
     with writer.source.block(f"for (i64 l = 0; l < {count}; ++l)"):
         writer.source.write(*(f"{v.name}[l] = {v.start};" for v in variables))
 
 
-def _write_calls(writer: InstructionWriter, extent: Expr, width: int) -> None:
+def _write_calls(writer: CppWriter, extent: Expr, width: int) -> None:
     """Write the calls of ``strip`` for all lanes."""
     source, end = writer.source, writer.indices.format(extent)
     if isinstance(extent, int) and extent <= width:
@@ -137,7 +133,7 @@ class ParallelStrips:
     """Writes the body of a nest whose lanes are of a parallel axis, around inner loops."""
 
     def __init__(
-        self, writer: InstructionWriter, nest: Nest, lane: Axis, apart: frozenset[str]
+        self, writer: CppWriter, nest: Nest, lane: Axis, apart: frozenset[str]
     ) -> None:
         """Take the nest, its lanes' axis, and the loads to read apart, by results."""
         self._writer = writer
@@ -213,7 +209,7 @@ class ParallelStrips:
         for name, array in kept.items():
             if name in writer.names:
                 dtype = writer.dtypes[name]
-                kept_in = Variable(scalar_type(dtype), array, "")
+                kept_in = Variable(CPP.scalar(dtype), array, "")
                 self._declared += _declarations([kept_in], self._width)
                 writer.set_value(name, dtype, f"{array}[l]")
 
@@ -238,7 +234,7 @@ class ParallelStrips:
                 writer.write(steps[place])
             for load in loads.values():
                 array = f"t{len(writer.elements)}"
-                kept_in = Variable(scalar_type(load.dtype), array, "")
+                kept_in = Variable(CPP.scalar(load.dtype), array, "")
                 self._declared += _declarations([kept_in], self._width)
                 self._source.write(f"{array}[l] = {writer.names[load.result]};")
                 writer.elements[load.result] = f"{array}[l]"
@@ -256,7 +252,7 @@ class ParallelStrips:
     def _write_inner_loop(self, loop: InnerLoop, name: str) -> None:
         additions = points(loop.axes)
         states = {
-            id(step): accumulator_of(step, f"{name}_{place}", additions)
+            id(step): accumulator_of(CPP, step, f"{name}_{place}", additions)
             for place, step in enumerate(loop.body)
             if isinstance(step, Reduce | Scan)
         }

@@ -11,9 +11,10 @@ A tile of such a buffer is transposed into an array, from which the loop over la
 
 from collections.abc import Sequence
 
-from wrapperir.lowering.cpp.body import InstructionWriter
-from wrapperir.lowering.cpp.lanes import Lanes, varying_values
-from wrapperir.lowering.cpp.loop_text import checked_point, loops, write_lane_loop
+from wrapperir.lowering.c.lanes import Lanes, varying_values
+from wrapperir.lowering.c.points import loops
+from wrapperir.lowering.cpp.body import CppWriter
+from wrapperir.lowering.cpp.loop_text import checked_point, write_lane_loop
 from wrapperir.lowering.loops import Axis, Load, Nest
 from wrapperir.lowering.substitution import instructions
 
@@ -22,7 +23,7 @@ TILE_ROWS = 16
 
 
 def write_tiles(
-    writer: InstructionWriter,
+    writer: CppWriter,
     nest: Nest,
     lanes: Lanes,
     pragma: str | None,
@@ -64,7 +65,7 @@ def write_tiles(
 
 
 def _write_loads(
-    writer: InstructionWriter,
+    writer: CppWriter,
     body: Sequence[object],
     lanes: Lanes,
     starts: dict[str, str],

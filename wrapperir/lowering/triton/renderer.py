@@ -5,7 +5,6 @@ from typing import ClassVar
 from attrs import evolve
 
 from wrapperir.ir import (
-    BufferParameter,
     ConstexprParameter,
     DType,
     Expr,
@@ -16,7 +15,12 @@ from wrapperir.ir import (
     mul,
 )
 from wrapperir.lowering.loops import Nest
-from wrapperir.lowering.renderer import KernelBuffer, LoopKernel, Renderer
+from wrapperir.lowering.renderer import (
+    KernelBuffer,
+    LoopKernel,
+    Renderer,
+    kernel_parameters,
+)
 from wrapperir.lowering.source_parts import needed_parts
 from wrapperir.lowering.triton.body import KernelBody, index_ranges
 from wrapperir.lowering.triton.device_functions import FUNCTIONS
@@ -75,9 +79,7 @@ class TritonRenderer(Renderer):
             name=kernel.name,
             language=Language.TRITON,
             parameters=(
-                *map(_parameter, kernel.buffers),
-                *kernel.symbols,
-                *map(_parameter, buffers[len(kernel.buffers) :]),
+                *kernel_parameters(kernel),
                 *(ConstexprParameter(dim.block) for dim in dims),
             ),
             grid=(_grid(tile),),
@@ -96,10 +98,6 @@ def _names(kernel: LoopKernel, buffers: tuple[KernelBuffer, ...]) -> KernelNames
             *(symbol.name for symbol in kernel.symbols),
         ]
     )
-
-
-def _parameter(buffer: KernelBuffer) -> BufferParameter:
-    return BufferParameter(buffer.name, buffer.type.dtype, buffer.access)
 
 
 def _grid(tile: Tile) -> Expr:

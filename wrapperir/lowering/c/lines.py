@@ -1,4 +1,4 @@
-"""Lines of C++ in nested blocks."""
+"""Lines of source in nested blocks."""
 
 from collections.abc import Generator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Reductions and scans as C++ statements, of one element or one of several lanes.
+"""Reductions and scans as statements, of one element or one of several lanes.
 
 A reduction keeps its state in variables, or in arrays with an element for each lane.  The
 text that follows a variable's name is the *slot*: empty, or an index such as ``[l]``.
@@ -10,15 +10,14 @@ from typing import assert_never
 from attrs import frozen
 
 from wrapperir.ir import DType
-from wrapperir.lowering.cpp.elements import format_literal, scalar_type
-from wrapperir.lowering.cpp.operators import format_cast
+from wrapperir.lowering.c.language import CLanguage
 from wrapperir.lowering.dtypes import accumulated, identity
-from wrapperir.lowering.scalar_op import ReduceOp, reduced_dtypes, scanned_dtypes
+from wrapperir.lowering.scalar_op import ReduceOp, ScalarOp, reduced_dtypes, scanned_dtypes
 
 
 @frozen
 class Variable:
-    """A variable of a reduction's state: its C++ type, name and value at the start."""
+    """A variable of a reduction's state: its type, name and value at the start."""
 
     type: str
     name: str
@@ -35,6 +34,7 @@ class Accumulator:
     operands are means, squares and counts to combine.
     """
 
+    language: CLanguage
     op: ReduceOp
     dtype: DType
     name: str
@@ -50,17 +50,18 @@ class Accumulator:
 
     def variables(self, first: str = "0") -> tuple[Variable, ...]:
         """Return the variables; ``first`` is the position of the first value."""
-        kind, name = scalar_type(self._kind), self.name
+        kind, name = self.language.scalar(self._kind), self.name
         value = identity(self.op, self._kind)
-        start = "0" if value is None else format_literal(value, self._kind)
+        start = "0" if value is None else self.language.literal(value, self._kind)
         match self.op:
             case ReduceOp.SUM | ReduceOp.PROD | ReduceOp.MIN | ReduceOp.MAX:
                 return (Variable(kind, name, start),)
             case ReduceOp.ANY | ReduceOp.ALL:
                 # Lanes of bool, a byte each, would be widened for each comparison.
-                return (Variable("i32", name, start),)
+                return (Variable(self.language.scalar(DType.I32), name, start),)
             case ReduceOp.ARGMIN | ReduceOp.ARGMAX:
-                return Variable(kind, name, start), Variable("i64", f"{name}_at", first)
+                at = Variable(self.language.scalar(DType.I64), f"{name}_at", first)
+                return Variable(kind, name, start), at
             case ReduceOp.WELFORD:
                 names = (name, f"{name}_squares", f"{name}_count")
                 return tuple(Variable(kind, part, start) for part in names)
@@ -77,14 +78,14 @@ class Accumulator:
     def _step(self, values: Sequence[str], position: str, slot: str) -> str:
         state, value = f"{self.name}{slot}", values[0]
         match self.op:
-            case ReduceOp.SUM:
-                sign = "|" if self.dtype is DType.BOOL else "+"
-                return f"{state} = {state} {sign} {value};"
-            case ReduceOp.PROD:
-                sign = "&" if self.dtype is DType.BOOL else "*"
-                return f"{state} = {state} {sign} {value};"
+            case ReduceOp.SUM | ReduceOp.PROD:
+                op = ScalarOp.ADD if self.op is ReduceOp.SUM else ScalarOp.MUL
+                kinds = (self._kind, self._kind)
+                result = self.language.apply(op, self._kind, kinds, (state, value))
+                return f"{state} = {result};"
             case ReduceOp.MIN | ReduceOp.MAX:
-                return f"{state} = {self.op.value}imum({state}, {value});"
+                function = self.language.function(f"{self.op.value}imum", self._kind)
+                return f"{state} = {function}({state}, {value});"
             case ReduceOp.ANY:
                 return f"{state} = {state} | ({value} != 0);"
             case ReduceOp.ALL:
@@ -96,10 +97,11 @@ class Accumulator:
                     f" {state} = {value}, {at} = {position};"
                 )
             case ReduceOp.WELFORD:
-                function = "add_square" if self._sums_squares else "welford"
-                return f"{function}({self._state(slot)}, {', '.join(values)});"
+                name = "welford" if self.is_triple else "welford_value"
+                name = "add_square" if self._sums_squares else name
+                return self._change(name, slot, values)
             case ReduceOp.ONLINE_SOFTMAX:
-                return f"online_softmax({self._state(slot)}, {value});"
+                return self._change("online_softmax_value", slot, (value,))
         assert_never(self.op)
 
     def combine(self, into: str, other: str) -> str:
@@ -109,13 +111,14 @@ class Accumulator:
             case ReduceOp.ARGMIN | ReduceOp.ARGMAX:
                 at, place = f"{self.name}_at{into}", f"{self.name}_at{other}"
                 better = self._is_better(value, state)
-                earlier = f"is_same({value}, {state}) & ({place} < {at})"
+                is_same = self.language.function("is_same", self._kind)
+                earlier = f"{is_same}({value}, {state}) & ({place} < {at})"
                 return f"if ({better} | ({earlier})) {state} = {value}, {at} = {place};"
             case ReduceOp.WELFORD:
-                function = "add_squares" if self._sums_squares else "welford"
-                return f"{function}({self._state(into)}, {self._state(other)});"
+                name = "add_squares" if self._sums_squares else "welford"
+                return self._change(name, into, self._state(other))
             case ReduceOp.ONLINE_SOFTMAX:
-                return f"online_softmax({self._state(into)}, {self._state(other)});"
+                return self._change("online_softmax", into, self._state(other))
             case (
                 ReduceOp.SUM
                 | ReduceOp.PROD
@@ -136,11 +139,13 @@ class Accumulator:
             case ReduceOp.WELFORD:
                 mean, squares, count = (f"{v.name}{slot}" for v in self.variables())
                 if self._sums_squares:
-                    squares = f"squared_differences({mean}, {squares}, {count})"
+                    function = self.language.function("squared_differences", DType.F64)
+                    squares = f"{function}({mean}, {squares}, {count})"
                     mean = f"{mean} / {count}"
                 return tuple(map(self._result, (f"({mean})", squares, count)))
             case ReduceOp.ONLINE_SOFTMAX:
-                total = f"softmax_total({state}, {self.name}_total{slot})"
+                function = self.language.function("softmax_total", self._kind)
+                total = f"{function}({state}, {self.name}_total{slot})"
                 return self._result(state), self._result(total)
             case (
                 ReduceOp.SUM
@@ -170,17 +175,23 @@ class Accumulator:
     def _converted(self, operand: str) -> str:
         if self._kind is self.dtype or not self.dtype.is_float:
             return operand
-        return format_cast(operand, self.dtype, self._kind)
+        return self.language.cast(operand, self.dtype, self._kind)
 
     def _result(self, text: str) -> str:
-        return format_cast(text, self._kind, self.dtype)
+        return self.language.cast(text, self._kind, self.dtype)
 
-    def _state(self, slot: str) -> str:
-        return ", ".join(f"{variable.name}{slot}" for variable in self.variables())
+    def _state(self, slot: str) -> list[str]:
+        return [f"{variable.name}{slot}" for variable in self.variables()]
+
+    def _change(self, name: str, slot: str, values: Sequence[str]) -> str:
+        """Return the call of a function that changes the state of a slot."""
+        state = map(self.language.reference, self._state(slot))
+        function = self.language.function(name, self._kind)
+        return f"{function}({', '.join((*state, *values))});"
 
     def _is_better(self, value: str, state: str) -> str:
         if not self.is_scan:
             test = "is_before" if self.op is ReduceOp.ARGMIN else "is_after"
-            return f"{test}({value}, {state})"
+            return f"{self.language.function(test, self._kind)}({value}, {state})"
         sign = "<=" if self.op is ReduceOp.ARGMIN else ">="
         return f"({value} != {value}) | ({value} {sign} {state})"

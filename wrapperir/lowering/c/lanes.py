@@ -120,8 +120,8 @@ class LaneAnalysis:
             for step in self._nest.body:
                 if not isinstance(step, Load) or not values.isdisjoint(names_used(step)):
                     continue  # the tile is read before values are known
-                stride = self._stride(step, lane, varying)
-                if stride in (None, 0, 1) or self._stride(step, axis.name, across) != 1:
+                stride = self.stride(step, lane, varying)
+                if stride in (None, 0, 1) or self.stride(step, axis.name, across) != 1:
                     continue
                 assert stride is not None
                 found.setdefault(axis.name, {})[step.result] = stride
@@ -137,7 +137,7 @@ class LaneAnalysis:
             for step in instructions(self._nest.body)
             if isinstance(step, Load)
             and step.mask in varying
-            and self._stride(step, lane, varying) != 1
+            and self.stride(step, lane, varying) != 1
         )
 
     def _inner_score(self, loop: InnerLoop) -> int | None:
@@ -165,12 +165,12 @@ class LaneAnalysis:
                 return None
             # Lanes that combine with one element would do so at once.
             is_combining = isinstance(step, Store) and step.mode is not StoreMode.OVERWRITE
-            if is_combining and self._stride(step, axis.name, varying) in (None, 0):
+            if is_combining and self.stride(step, axis.name, varying) in (None, 0):
                 return None
         score = 0
         for step in counted:
             if isinstance(step, Load | Store):
-                stride = self._stride(step, axis.name, varying)
+                stride = self.stride(step, axis.name, varying)
                 if stride == 1:
                     score += 2 if isinstance(step, Load) else 3
                 elif not (isinstance(stride, int) and 0 <= stride <= _SHORT_STEP):
@@ -178,7 +178,7 @@ class LaneAnalysis:
         operators = sum(isinstance(step, Apply) for step in body)
         return score if score >= 0 or operators >= least else None
 
-    def _stride(
+    def stride(
         self, access: Instruction, axis: str, varying: frozenset[str]
     ) -> Expr | None:
         """Return an access's stride along an axis; ``None`` where it has none."""

@@ -1,0 +1,1 @@
+"""Parts of renderers for languages like C."""
