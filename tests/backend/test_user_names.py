@@ -24,6 +24,7 @@ from wrapperir.testing import programs
 from wrapperir.text import parse_program
 from wrapperir.verify import verify
 
+pytestmark = pytest.mark.usefixtures("triton_on_cpu")
 NAMES = st.sampled_from(["x", "fc.weight", "x\u00e4", "", "0", "a" * 300]) | st.text(
     max_size=9
 )

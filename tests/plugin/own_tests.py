@@ -38,20 +38,14 @@ def run_own_tests(server: ProcessServer, folder: Path, path: str, *options: str)
     return done.stdout
 
 
-def check_own_tests(name: str, target: Path) -> None:
+def check_own_tests(server: ProcessServer, name: str, target: Path) -> None:
     """Install a distribution in a folder beside the library, and run its tests.
 
     The test is skipped, with the first reason, if any of them is.
     """
-    environment = {**os.environ, "PYTHONPATH": install(name, target)}
-    plugin = PLUGINS / name
-    options = ("-q", "-rs", "-p", "no:cacheprovider", "-p", "no:randomly")
-    command = [sys.executable, "-m", "pytest", *options, str(plugin / "tests")]
-    done = subprocess.run(
-        command, env=environment, cwd=plugin, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout
-    skipped = re.search(r"^SKIPPED \[\d+\] \S+ (.*)$", done.stdout, re.MULTILINE)
+    path = install(name, target)
+    printed = run_own_tests(server, PLUGINS / name, path, "-rs", "-p", "no:randomly")
+    skipped = re.search(r"^SKIPPED \[\d+\] \S+ (.*)$", printed, re.MULTILINE)
     if skipped:
         pytest.skip(skipped[1])
-    assert re.search(r"^\d+ passed", done.stdout, re.MULTILINE), done.stdout
+    assert re.search(r"^\d+ passed", printed, re.MULTILINE), printed

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.forked_processes import ProcessServer
 from tests.plugin.own_tests import PLUGINS, check_own_tests
 
 
 @pytest.mark.timeout(600)
-def test_its_own_tests_pass(tmp_path: Path) -> None:
-    check_own_tests("wrapperir-device-sim", tmp_path)
+def test_its_own_tests_pass(tmp_path: Path, process_server: ProcessServer) -> None:
+    check_own_tests(process_server, "wrapperir-device-sim", tmp_path)
 
 
 def test_the_guide_has_the_counts_of_its_lines() -> None:

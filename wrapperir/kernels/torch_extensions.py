@@ -42,19 +42,22 @@ def build_device(folder: Path, exported: Sequence[str] = ()) -> Path:
     """Return the library of a PrivateUse1 backend, in the user's cache.
 
     Its sources are the ``.cpp`` and ``.h`` files of a folder, which may include PyTorch's
-    headers, and ``private_device.cpp``: that says what they have to register.  ``exported``
-    are patterns of the symbols that other libraries use.
+    headers.  The first one also includes ``private_device.cpp``, which says what they have
+    to register.  ``exported`` are patterns of the symbols that other libraries use.
 
     Raises:
         DiagnosticError: WIR709, there is no compiler, or it does not build; WIR710, it
             cannot be kept.
     """
-    paths = [_PRIVATE_DEVICE, *sorted(folder.glob("*.cpp"))]
     headers = {path.name: path.read_text("utf-8") for path in sorted(folder.glob("*.h"))}
+    headers[_PRIVATE_DEVICE.name] = _PRIVATE_DEVICE.read_text("utf-8")
+    sources = {path.name: path.read_text("utf-8") for path in sorted(folder.glob("*.cpp"))}
+    first = next(iter(sources), "device.cpp")
+    # Included, since PyTorch's headers take long to read.
+    included = f'#include "{_PRIVATE_DEVICE.name}"\n#line 1 "{first}"\n'
+    sources[first] = included + sources.get(first, "")
     # One by one: other threads would wait for PyTorch, which may be importing this.
-    objects = [
-        compile_with_torch(path.name, path.read_text("utf-8"), headers) for path in paths
-    ]
+    objects = [compile_with_torch(path, text, headers) for path, text in sources.items()]
     return link_library(find_compiler(), folder.name, objects, TORCH_LIBRARIES, exported)
 
 

@@ -3,6 +3,8 @@
 // Tensors are made, viewed and resized here. Operators that the backend does not register run on
 // the CPU. The backend registers an allocator whose copy_data() copies between memory of the
 // device on the current stream, a guard, the kernel _copy_from, and kernels that it has.
+//
+// The first source of the backend includes this, since PyTorch's headers take long to read.
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
@@ -15,6 +17,7 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/library.h>
 
+namespace wrapperir_device {
 namespace {
 
 using c10::Device, c10::DeviceIndex;
@@ -153,3 +156,4 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, library) {
 }
 
 }  // namespace
+}  // namespace wrapperir_device
