@@ -11,13 +11,16 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.forked_processes import ProcessServer
+from tests.forked_processes import ProcessServer, leave_guards_untimed
 
 # A background job of a shell ignores Ctrl-C, and so would all its processes.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Nothing that is imported for the tests is garbage: it is not searched for any.
 gc.disable()
+
+# Nor is it searched for garbage after each graph that Dynamo traces.
+os.environ.setdefault("TORCH_DYNAMO_RUN_GC_AFTER_COMPILE", "0")
 
 # A shared machine's first call, which imports and warms caches, is not a failure.
 settings.register_profile("random", deadline=None)
@@ -63,6 +66,11 @@ def pytest_runtest_protocol() -> Generator[None, object, object]:
         settings.load_profile(profile)
 
 
+def pytest_runtest_setup() -> None:
+    """Have Dynamo, once a test has imported it, time no guards."""
+    leave_guards_untimed()
+
+
 def pytest_collection_finish() -> None:
     """Search for garbage only in what tests make, and have torch trace nothing.
 
@@ -98,6 +106,19 @@ def triton_on_cpu() -> Iterator[None]:
 
     with config.patch(cpu_backend="triton"):
         yield
+
+
+@pytest.fixture(scope="session")
+def inductor_prepared() -> None:
+    """Build a C++ kernel with Inductor, for children that are forked for checks.
+
+    They know then which vector instructions there are, and what is in Inductor's headers:
+    each would take 1.7 s to find that out.
+    """
+    from torch._inductor.codecache import CppPythonBindingsCodeCache
+
+    source = 'extern "C" void kernel(float*) {}'
+    CppPythonBindingsCodeCache.load_pybinding(["float*"], source)
 
 
 @pytest.fixture(scope="session")

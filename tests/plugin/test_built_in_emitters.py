@@ -2,11 +2,11 @@
 
 import pytest
 
-from tests.forked_processes import prepare_inductor
 from wrapperir.plugin import plugin_manager
 from wrapperir.testing.suite import CheckReport, CheckSelection, Status, check_emitter
 from wrapperir.testing.suite.features import FEATURES, PROBES
 
+pytestmark = pytest.mark.usefixtures("inductor_prepared")
 EMITTERS = ("python", "cpp", "fx")
 FEW = frozenset(
     {
@@ -16,12 +16,6 @@ FEW = frozenset(
     }
 )
 """Cases of each kind, for every run of the tests."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def prepared() -> None:
-    """Have each check's process know what Inductor builds C++ with."""
-    prepare_inductor()
 
 
 def check(emitter: str, selection: CheckSelection) -> CheckReport:

@@ -24,6 +24,7 @@ from wrapperir.testing.suite import CheckSelection, Status, check_emitter, suite
 from wrapperir.testing.suite.own_kernels import OwnKernels
 from wrapperir_python.emitter import PythonEmitter
 
+pytestmark = pytest.mark.usefixtures("inductor_prepared")
 RENDERED = OwnKernels(PythonEmitter(), wir.CPU, [CppRenderer()])
 IN_CPP = [
     case

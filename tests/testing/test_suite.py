@@ -119,6 +119,7 @@ def emitter_of(support: Support) -> Emitter:
     return emitter
 
 
+@pytest.mark.usefixtures("inductor_prepared")
 def test_callers_hold_what_is_on_a_hosted_device() -> None:
     support = evolve(OnAcme.support, hosted=frozenset({"acme"}))
     emitter = OnAcme()
