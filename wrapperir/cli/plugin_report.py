@@ -48,7 +48,7 @@ def check_and_report(
     if program is not None:
         _announce(emitter)
         with stage("checking"):
-            device = devices[0] if devices else "cpu"
+            device = devices[0] if devices else None
             report = check_program(emitter, program, seed, device)
     else:
         selection = CheckSelection(

@@ -147,7 +147,7 @@ def check_command(
 
         parsed, source = open_program(program)
         exit_with_errors(errors_of(parsed), source)
-        holds = check_and_report(found, program=parsed, seed=seed)
+        holds = check_and_report(found, program=parsed, devices=devices, seed=seed)
     else:
         working_on(NOWHERE)
         holds = check_and_report(

@@ -61,7 +61,7 @@ def _placing(kind: str, support: Support) -> Placing | str:
         return Placing(kind)
     if kind in support.hosted:
         return Placing(kind, partial(moved, device=device))
-    absence = _absence(kind)
+    absence = absence_of(kind)
     if absence is None:
         return Placing(kind, partial(moved, device=device))
     if kind == "cuda":
@@ -77,7 +77,7 @@ def _in_turn(
     return lambda program: then(first(program))
 
 
-def _absence(kind: str) -> str | None:
+def absence_of(kind: str) -> str | None:
     """Return why PyTorch cannot use a kind of device in the process of a check, if so.
 
     This process does not try it: children of a process that uses a GPU cannot.

@@ -11,7 +11,7 @@ from wrapperir.plugin import plugin_manager
 from wrapperir.testing.kernel_nests import rendered_kernel
 from wrapperir.testing.kernels import KernelKind, cpp_kernel
 
-_OF_THE_KIT = frozenset({wir.Language.CPP, wir.Language.TRITON})
+OF_THE_KIT = frozenset({wir.Language.CPP, wir.Language.TRITON})
 """Languages that the kit has kernels in."""
 
 
@@ -52,7 +52,7 @@ def own_kernels(emitter: Emitter, kind: str) -> OwnKernels | None:
 
     They are in another language than C++ and Triton, in which the kit has kernels.
     """
-    languages = emitter.support.languages - _OF_THE_KIT
+    languages = emitter.support.languages - OF_THE_KIT
     if not languages:
         return None
     renderers = [r for r in plugin_manager().renderers(kind) if r.language in languages]

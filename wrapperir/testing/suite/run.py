@@ -9,10 +9,12 @@ from wrapperir.ir import Language, Program
 from wrapperir.testing.conformance_case import Case
 from wrapperir.testing.suite.checker import DRAWN_CASE, THREADS, TWINS, Checker
 from wrapperir.testing.suite.devices import Placing, placings
-from wrapperir.testing.suite.features import DRAWN, FEATURES, PROBES, suite_cases
+from wrapperir.testing.suite.features import DRAWN, FEATURES, LEAKS, PROBES, suite_cases
 from wrapperir.testing.suite.peak_programs import PEAKS
+from wrapperir.testing.suite.placed_program import placed_program
 from wrapperir.testing.suite.results import CheckReport, CheckResult, Status
 from wrapperir.testing.suite.selection import CheckSelection
+from wrapperir.text import format_program
 
 
 def check_emitter(
@@ -37,21 +39,28 @@ def check_program(
     emitter: Emitter,
     program: Program,
     seed: int,
-    device: str = "cpu",
+    device: str | None = None,
     seconds: float = 120,
 ) -> CheckReport:
-    """Return the result of one program of the CPU, such as a counterexample.
+    """Return the result of one program, such as a counterexample.
 
-    It runs on a kind of ``device`` that the emitter declares, moved there as cases are.
+    A program of the CPU is moved to a ``device`` that the emitter declares, as cases are.
+    A program of another device runs there, and is compared with that of the CPU.
     """
-    placing = Placing("cpu") if device == "cpu" else placings(emitter)[device]
-    if isinstance(placing, str):
-        skipped = CheckResult(f"device {device}", "program", Status.SKIPPED, placing)
-        return CheckReport([skipped])
-    label = "" if device == "cpu" else f" on {device}"
+    found = placed_program(emitter, program, device)
+    if isinstance(found, str):
+        return CheckReport([CheckResult(DRAWN, "program", Status.SKIPPED, found)])
+    reference, placing = found
+    label = "" if placing.device == "cpu" else f" on {placing.device}"
     checker = Checker(emitter, placing, CheckSelection(seconds=seconds))
-    found = checker.case(f"{DRAWN}{label}", Case("program", program, seeds=(seed,)))
-    return CheckReport([*found])
+    results = checker.case(f"{DRAWN}{label}", Case("program", reference, seeds=(seed,)))
+    text = format_program(program)
+    return CheckReport(
+        [
+            evolve(result, program=text) if result.feature != LEAKS else result
+            for result in results
+        ]
+    )
 
 
 def suite_names(emitter: Emitter) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
