@@ -10,9 +10,10 @@ from attrs import evolve
 from torch._dynamo.exc import BackendCompilerFailed
 from torch.nn import functional
 
-from tests.emit.partition.partial_emitter import PartialEmitter
+from tests.emit.partition.partial_emitter import HOSTED, HostedEmitter, PartialEmitter
 from wrapperir.emit import Emitter, Support
 from wrapperir.ir import LINES, KernelCallLine
+from wrapperir.plugin import PluginManager
 from wrapperir.text import parse_program
 from wrapperir.verify import verify
 from wrapperir_python.emitter import PythonEmitter
@@ -147,6 +148,41 @@ def test_without_a_fallback_it_is_refused() -> None:
     call = compiled(Decoder().eval(), partial(NO_OPERATORS), fallback_emitter=None)
     with pytest.raises(BackendCompilerFailed, match="WIR705: the partial emitter"):
         call(words(2, 6))
+
+
+@pytest.mark.parametrize("frontend", ["lowering", "inductor"])
+def test_a_device_without_kernels_says_so(
+    frontend: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not that the CPU is not supported, which nobody asked for."""
+    device = frozenset({HOSTED})
+    emitter = HostedEmitter(support=evolve(ALL, devices=device, hosted=device))
+    x = torch.randn(8)
+    call = compiled(Twice(), emitter, frontend=frontend)
+    cause = "no renderer writes kernels for acme"
+    message = f"the hosted emitter is given no program for acme: {cause}"
+    with torch.no_grad():
+        assert torch.equal(call(x), x * 2)
+    assert message in caplog.text
+    alone = compiled(Twice(), emitter, frontend=frontend, fallback_emitter=None)
+    with pytest.raises(BackendCompilerFailed, match=f"WIR704: {message}"):
+        alone(x)
+
+
+def test_a_frontend_for_the_cpu_only_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PluginManager, "kernel_device", lambda *_: HOSTED)
+    device = frozenset({HOSTED})
+    emitter = HostedEmitter(support=evolve(ALL, devices=device, hosted=device))
+    call = compiled(Twice(), emitter, frontend="inductor", fallback_emitter=None)
+    with pytest.raises(
+        BackendCompilerFailed, match="the frontend 'inductor' makes programs of the CPU"
+    ):
+        call(torch.randn(8))
+
+
+class Twice(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2
 
 
 def test_two_emitters_by_name() -> None:

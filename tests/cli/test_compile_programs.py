@@ -1,12 +1,15 @@
-"""``wrapperir compile`` of programs: from their text to a library and a package."""
+"""``wrapperir compile`` of programs, from their text to a package, and for a device."""
 
 from pathlib import Path
 
 import pytest
 import torch
+from attrs import evolve
 
 import wrapperir
 from tests.cli.files import ADD, broken, invoke, run_process
+from tests.emit.partition.partial_emitter import HOSTED, HostedEmitter
+from wrapperir_python.emitter import PythonEmitter
 
 X = torch.arange(12.0).view(3, 4)
 EXPECTED = X + torch.arange(4.0)
@@ -73,3 +76,17 @@ def test_without_a_compiler_inductor_s_error_is_explained(
     assert done.returncode == 1
     assert b"error WIR709: there is no C++ compiler" in done.stderr
     assert b"hint: install one, such as g++, or set CXX to it" in done.stderr
+
+
+def test_a_model_for_a_device_without_kernels_is_refused_with_the_cause(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = frozenset({HOSTED})
+    support = evolve(PythonEmitter.support, devices=device, hosted=device)
+    monkeypatch.setattr(
+        "wrapperir.emit.pipeline.find_emitter", lambda name: HostedEmitter(support=support)
+    )
+    result = invoke("compile", "model.py:scale", "--frontend", "export", "-o", "out")
+    assert result.exit_code == 1
+    assert "WIR704: the hosted emitter is given no program for acme" in result.stderr
+    assert "no renderer writes kernels for acme" in result.stderr

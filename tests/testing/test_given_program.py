@@ -37,9 +37,10 @@ def text_of(device: str = "", language: str = "cpp") -> str:
     return there.replace("LANGUAGE", language)
 
 
-def hosted_emitter(**support: frozenset[str]) -> HostedEmitter:
-    given = evolve(PythonEmitter.support, devices=frozenset({"cpu", HOSTED}))
-    return HostedEmitter(support=evolve(given, **{"hosted": frozenset({HOSTED}), **support}))
+def hosted_emitter(hosted: frozenset[str] = frozenset({HOSTED})) -> HostedEmitter:
+    devices = frozenset({"cpu", HOSTED})
+    support = evolve(PythonEmitter.support, devices=devices, hosted=hosted)
+    return HostedEmitter(support=support)
 
 
 @pytest.mark.parametrize("device", [None, HOSTED])

@@ -1,5 +1,6 @@
 """The ``torch.compile`` backend: ``torch.compile(model, backend="wrapperir")``."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -31,6 +32,8 @@ __all__ = [
     "read_options",
     "wrapperir_backend",
 ]
+
+_logger = logging.getLogger("wrapperir.partition")
 
 
 def wrapperir_backend(
@@ -246,6 +249,7 @@ def compile_lowered(
         )
 
     alone, partitioning = chosen_emitters(options)
+    _report_missing_kernels(lowered, alone, options, falls_back=partitioning is not None)
     if partitioning is None or not lacks_something(lowered.program, alone):
         passes = passes_to_run(options.passes, alone, graphs=options.graphs)
         try:
@@ -254,6 +258,27 @@ def compile_lowered(
             if partitioning is None or not is_refusal(error):
                 raise
     return compile(partitioning, ())
+
+
+def _report_missing_kernels(
+    lowered: "Lowered", emitter: Emitter, options: BackendOptions, *, falls_back: bool
+) -> None:
+    """Say why a program is not for the emitter's device, if the emitter lacks something.
+
+    Raises:
+        DiagnosticError: WIR704, there is no emitter to fall back to.
+    """
+    from wrapperir.emit.partition import lacks_something
+    from wrapperir.plugin import plugin_manager
+
+    if not emitter.support.hosted:
+        return
+    missing = plugin_manager().missing_kernels(emitter, options.frontend)
+    if missing is None or not lacks_something(lowered.program, emitter):
+        return
+    if not falls_back:
+        raise DiagnosticError(missing)
+    _logger.warning("%s (%s)", missing.message, missing.hint)
 
 
 def chosen_emitters(

@@ -28,7 +28,7 @@ from wrapperir.cli.source import (
     reporting,
     working_on,
 )
-from wrapperir.diagnostics import Code
+from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.ir import MultiKernelLine, Program
 from wrapperir.loading import COMPILED_MANIFEST
 
@@ -102,6 +102,7 @@ def compile_command(
     building its kernels executes.
     """
     from wrapperir.emit.default_passes import passes_to_run
+    from wrapperir.emit.partition import lacks_something
     from wrapperir.emit.pipeline import find_emitter, prepare_program
     from wrapperir.plugin import plugin_manager
     from wrapperir.report import counted
@@ -136,6 +137,10 @@ def compile_command(
         working_on(printed(lowered.program, "<program>"))
     program = prepare_program(lowered.program, to_run, after=show)
     lowered = evolve(lowered, program=program)
+    if not is_program(target) and lacks_something(program, chosen):
+        missing = plugin_manager().missing_kernels(chosen, frontend)
+        if missing is not None:
+            raise DiagnosticError(missing)
     write_compiled(lowered, chosen, target, Path(output))
     click.echo(
         f"{output}: {program.name}: {counted(len(program.lines), 'line')}, "

@@ -151,6 +151,27 @@ class PluginManager:
         hosted = sorted(emitter.support.hosted)
         return next((kind for kind in hosted if self.renderers(kind)), None)
 
+    def missing_kernels(self, emitter: Emitter, frontend: str) -> Diagnostic | None:
+        """Return why models are compiled for the CPU, not for an emitter's device: WIR704.
+
+        ``None``: they are compiled for it, or callers have its tensors themselves.
+        """
+        hosted = " and ".join(sorted(emitter.support.hosted))
+        device = self.kernel_device(emitter)
+        if not hosted or (frontend == "lowering" and device is not None):
+            return None
+        cause = f"no renderer writes kernels for {hosted}"
+        hint = "provide one with wrapperir_renderers, and use the frontend 'lowering'"
+        if device is not None:
+            cause = f"the frontend {frontend!r} makes programs of the CPU"
+            hint = "use the frontend 'lowering'"
+        return Diagnostic(
+            Code.UNSUPPORTED_DEVICE,
+            f"the {emitter.name} emitter is given no program for {hosted}: {cause}",
+            subject=hosted,
+            hint=hint,
+        )
+
     def renderer(self, nest: "Nest", device_kind: str) -> "Renderer | None":
         """Return the first renderer that does not refuse a nest, if there is one."""
         for renderer in self.renderers(device_kind):

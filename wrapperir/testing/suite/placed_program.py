@@ -23,7 +23,7 @@ def placed_program(
         way = Placing("cpu") if device in (None, "cpu") else ways[device]
         return way if isinstance(way, str) else (program, way)
     kind = next(iter(kinds))
-    if kinds != {device or kind}:
+    if len(kinds) > 1 or device not in (None, kind):
         return f"the program is for {' and '.join(sorted(kinds))}"
     way = ways.get(kind, f"not declared: device {kind}")
     if isinstance(way, str):
@@ -31,10 +31,9 @@ def placed_program(
     languages = {x.language for x in _called_kernels(program)} - OF_THE_KIT
     if languages:
         names = ", ".join(sorted(x.value for x in languages))
-        return (
-            f"the interpreter runs no kernels in {names} to compare with"
-        )
-    types = [x.type for x in (*program.inputs, *program.constants)]
+        return f"the interpreter runs no kernels in {names} to compare with"
+    given: list[wir.Input | wir.ConstantInput] = [*program.inputs, *program.constants]
+    types = [item.type for item in given]
     there = kind in [x.device.kind for x in types if isinstance(x, wir.TensorType)]
     if there and kind not in emitter.support.hosted:
         absence = absence_of(kind)
