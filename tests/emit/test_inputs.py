@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from wrapperir.emit import Loaded, Value, compile_program
-from wrapperir.emit.checked_inputs import input_checker
+from wrapperir.emit.checked_inputs import input_checker, sharing_checker
 from wrapperir.emit.input_check import InputError
 from wrapperir.text import parse_program
 
@@ -200,3 +200,40 @@ def test_the_error_has_a_code() -> None:
         check([torch.zeros(5)])
     assert caught.value.code == "WIR801"
     assert caught.value.message == "%x needs size [4], not [5]"
+
+
+SHARED = """\
+wrapperir 1
+
+program @main(%x: mutated f32[4]@acme:0, %y: f32[2]@acme:0, %n: i64, %z: f32[4]) {
+  constant %c: f32[4]@acme:0 = "c"
+  return
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "z", "c", "shared"),
+    [
+        (slice(0, 4), slice(4, 6), slice(6, 10), slice(10, 14), None),
+        (slice(0, 4), slice(3, 5), slice(6, 10), slice(10, 14), "y"),
+        (slice(0, 4), slice(4, 6), slice(0, 4), slice(10, 14), "z"),
+        (slice(0, 4), slice(4, 6), slice(6, 10), slice(0, 4), "c"),
+        (slice(0, 4), slice(4, 6), slice(4, 8), slice(4, 8), None),
+        (slice(0, 8, 2), slice(1, 3), slice(8, 12), slice(8, 12), "y"),
+    ],
+)
+def test_inputs_that_share_memory_with_a_written_copy_are_refused(
+    x: slice, y: slice, z: slice, c: slice, shared: str | None
+) -> None:
+    """Not those that are read only, or that are only near each other."""
+    memory = torch.zeros(14)
+    program = parse_program(SHARED)
+    check = sharing_checker(program, frozenset({"acme"}), {"c": memory[c]})
+    inputs: list[Value] = [memory[x], memory[y], 3, memory[z]]
+    if shared is None:
+        check(inputs)
+        return
+    with pytest.raises(InputError, match=f"%x is written and shares memory with %{shared}"):
+        check(inputs)
+    sharing_checker(program, frozenset({"other"}), {"c": memory[c]})(inputs)

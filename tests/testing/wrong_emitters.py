@@ -82,9 +82,14 @@ def hosted_text(pattern: str, replacement: str, feature: str, case: str) -> Wron
     """Return a wrong emitter for a device whose memory is not the host's."""
     fields = {"pattern": pattern, "replacement": replacement, "name": "wrong"}
     kind = type("Changed", (WrongText, HostedEmitter), fields)
+    support = hosted_emitter(shared_apart=frozenset()).support
+    return Wrong(kind(support=support), feature, case, device=HOSTED)
+
+
+def hosted_emitter(*, shared_apart: frozenset[str]) -> HostedEmitter:
     devices = frozenset({HOSTED})
     support = evolve(PythonEmitter.support, devices=devices, hosted=devices)
-    return Wrong(kind(support=support), feature, case, device=HOSTED)
+    return HostedEmitter(support=support, shared_apart=shared_apart)
 
 
 def call(wrap: Callable[[Loaded], Loaded], feature: str, case: str) -> Wrong:
@@ -248,6 +253,22 @@ def copied_inputs(loaded: Loaded) -> Loaded:
     return run
 
 
+def copies_written_back(loaded: Loaded) -> Loaded:
+    """Work on a copy of each input, and copy it back at the end."""
+
+    def run(args: list[Value]) -> tuple[Value, ...]:
+        given = [x.clone() if isinstance(x, torch.Tensor) else x for x in args]
+        kept = list(zip(args, given, strict=True))
+        args.clear()
+        outputs = loaded(given)
+        for old, new in kept:
+            if isinstance(old, torch.Tensor) and isinstance(new, torch.Tensor):
+                old.copy_(new)
+        return outputs
+
+    return run
+
+
 def one_set_of_outputs(loaded: Loaded) -> Loaded:
     """Return the same output tensors from every call."""
     kept: list[Value] = []
@@ -394,6 +415,15 @@ WRONG: Mapping[str, Wrong] = {
     ),
     "results_of_a_loop_share_memory_of_a_device": hosted_text(
         _COPY_OF_RESULT, "pass", "loops", "kernel_loop_results_cpp"
+    ),
+    "copies_of_one_tensor": Wrong(
+        hosted_emitter(shared_apart=frozenset()),
+        "inputs and constants",
+        "shared_inputs",
+        device=HOSTED,
+    ),
+    "copies_of_one_tensor_on_the_host": call(
+        copies_written_back, "inputs and constants", "shared_inputs"
     ),
     "ignored_offset": text(
         r"= \w+\.storage_offset\(\)", "= 1", "symbols", "kernel_offsets_cpp"

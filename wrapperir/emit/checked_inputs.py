@@ -1,7 +1,7 @@
 """The checks that the inputs of a program need, and a callable that makes them."""
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from wrapperir import ir as wir
@@ -67,6 +67,53 @@ def input_checker(
             check_layout(tensor, name, size, stride, wir.evaluate_int(type.offset, symbols))
 
     return check
+
+
+def sharing_checker(
+    program: wir.Program, hosted: frozenset[str], constants: Mapping[str, "torch.Tensor"]
+) -> Callable[[Sequence["Value"]], None]:
+    """Return a function that refuses inputs which share memory with one that is written.
+
+    Tensors on ``hosted`` devices are copies of the caller's: a write to one would not be
+    seen through another.  Tensors share memory if one begins between the first and the last
+    element of the other.  The function raises ``InputError`` of
+    :mod:`wrapperir.emit.input_check`.
+    """
+    from wrapperir.emit.input_check import InputError  # it imports torch
+
+    held = [constants[constant.key] for constant in program.constants]
+    items: list[wir.Input | wir.ConstantInput] = [*program.inputs, *program.constants]
+    types = [item.type for item in items]
+    kinds = [x.device.kind if isinstance(x, wir.TensorType) else None for x in types]
+    pairs = [
+        (written, other)
+        for written, item in enumerate(items)
+        for other in range(len(items))
+        if item.mutated
+        and written != other
+        and not hosted.isdisjoint({kinds[written], kinds[other]})
+    ]
+
+    def check(inputs: Sequence["Value"]) -> None:
+        spans = [_span(value) for value in (*inputs, *held)]
+        for written, other in pairs:
+            (begin, end), (first, last) = spans[written], spans[other]
+            if begin < last and first < end:
+                names = f"%{items[written].name} is written and", items[other].name
+                raise InputError("WIR801", f"{names[0]} shares memory with %{names[1]}")
+
+    return check
+
+
+def _span(value: object) -> tuple[int, int]:
+    """Return where the memory of a tensor begins and ends; nothing is in none."""
+    import torch
+
+    if not isinstance(value, torch.Tensor) or not value.numel():
+        return 0, 0
+    steps = zip(value.shape, value.stride(), strict=True)
+    count = 1 + sum((size - 1) * step for size, step in steps)
+    return value.data_ptr(), value.data_ptr() + count * value.element_size()
 
 
 def indexed_device(device: wir.Device) -> wir.Device:

@@ -7,9 +7,11 @@ from attrs import define, evolve
 
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit import Artifact, Loaded, Support, Value
+from wrapperir.emit.checked_inputs import sharing_checker
 from wrapperir.emit.support import on_host
 from wrapperir.ir import ExternKernelLine, Program
 from wrapperir.ir.blocks import walk_places
+from wrapperir.text import format_program, parse_program
 from wrapperir_python.emitter import PythonEmitter
 
 
@@ -41,10 +43,14 @@ class HostedEmitter(PartialEmitter):
     """Copies all tensors where a program begins, and what it mutates where it ends."""
 
     name = "hosted"
+    shared_apart: frozenset[str] = frozenset({HOSTED})
+    """The devices for which inputs that share memory are refused if one is written."""
 
     def emit(self, program: Program) -> Artifact:
         """Emit the program on the host, and keep which inputs it mutates."""
         found = super().emit(on_host(program, frozenset({HOSTED})))
+        text = format_program(program)
+        found = evolve(found, metadata={**found.metadata, "program": text})
         mutated = ",".join(str(n) for n, each in enumerate(program.inputs) if each.mutated)
         return evolve(found, metadata={**found.metadata, "mutated": mutated})
 
@@ -52,9 +58,12 @@ class HostedEmitter(PartialEmitter):
         """Return the program with copies at its borders."""
         text = artifact.metadata["mutated"]
         mutated = [int(number) for number in text.split(",") if number]
+        program = parse_program(artifact.metadata["program"])
+        check = sharing_checker(program, self.shared_apart, constants)
         call = super().load(artifact, constants)
 
         def run(given: list[Value]) -> tuple[Value, ...]:
+            check(given)
             host = list(given)
             given.clear()
             device = [copied(x) if isinstance(x, torch.Tensor) else x for x in host]

@@ -101,7 +101,8 @@ class ProgramBorders:
                 is_copied = context.is_copied(type) or context.is_copied(other_type)
                 if other is item or is_compared or not is_copied:
                     continue
-                said = f"%{item.name} is written and shares memory with %{other.name}"
+                shared = f"shares memory with %{other.name}"
+                said = f"WIR801: %{item.name} is written and {shared}"
                 context.emit_step(
                     "wir_disjoint(r, {}, &{}, {}, &{}, {})",
                     *(format_string(said), self._value(item.name)),

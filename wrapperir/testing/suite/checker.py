@@ -15,7 +15,7 @@ from wrapperir.diagnostics import (
 )
 from wrapperir.emit import Emitter, Loaded, Support, check_support
 from wrapperir.emit.support import fit_program, on_host
-from wrapperir.ir import Language, Program
+from wrapperir.ir import Language, Program, TensorType
 from wrapperir.testing.conformance import Outcome, check_case
 from wrapperir.testing.conformance_case import Case
 from wrapperir.testing.inputs import example_constants
@@ -25,6 +25,7 @@ from wrapperir.testing.suite.drawn import check_drawn
 from wrapperir.testing.suite.features import (
     CALLS_AT_ONCE,
     DRAWN,
+    INPUTS,
     LEAKS,
     PEAK,
     WRONG_INPUTS,
@@ -38,6 +39,7 @@ from wrapperir.testing.suite.peaks import peak_fault, peak_meter
 from wrapperir.testing.suite.processes import CheckEndedError, in_own_process
 from wrapperir.testing.suite.results import CheckResult, Status
 from wrapperir.testing.suite.selection import CheckSelection
+from wrapperir.testing.suite.shared_inputs import shared_program, sharing_fault
 from wrapperir.testing.suite.wrong_inputs import refusal_fault, wrong_inputs
 from wrapperir.text import format_program
 from wrapperir.verify import verify
@@ -53,7 +55,7 @@ _REFUSALS = frozenset(
 )
 TWINS = (Language.CPP, Language.TRITON)
 """The languages that cases with kernels only are in."""
-THREADS, DRAWN_CASE = "threads", "drawn"
+THREADS, DRAWN_CASE, SHARED = "threads", "drawn", "shared_inputs"
 """The names of cases that are not conformance programs."""
 _PROBED = ("mutation", "symbols", "donated", "conditional_on_condition", "outputs")
 """The cases that are given wrong inputs, and their twins with kernels only."""
@@ -87,6 +89,9 @@ class Checker:
             is_probed = stem(case).removeprefix("kernel_") in _PROBED
             if is_probed and self.selection.has(WRONG_INPUTS, case.name):
                 yield from self._probe(WRONG_INPUTS, case, self._wrong_inputs)
+        if self.selection.has(INPUTS, SHARED):
+            case = Case(SHARED, shared_program(self._twins() or Language.CPP))
+            yield from self._probe(INPUTS, case, self._shared_inputs)
         yield from self._peaks()
         if self.selection.has(CALLS_AT_ONCE, THREADS):
             case = Case(THREADS, threads_program(self._thread_language()))
@@ -202,6 +207,17 @@ class Checker:
         fault = thread_fault(loaded, case.program, self._given(program))
         status = Status.PASSED if fault is None else Status.FAILED
         return [CheckResult(CALLS_AT_ONCE, case.name, status, fault or "")]
+
+    def _shared_inputs(self, case: Case, program: Program) -> Sequence[CheckResult]:
+        given, type = self._given(program), program.inputs[0].type
+        if isinstance(type, TensorType) and type.device.kind != self.placing.device:
+            reason = "the program itself copies its inputs"
+            return [CheckResult(INPUTS, case.name, Status.SKIPPED, reason)]
+        is_copied = given.inputs != program.inputs
+        loaded = self._load(program, case.seeds[0]).loaded
+        fault = sharing_fault(loaded, case.program, given, is_copied=is_copied)
+        status = Status.PASSED if fault is None else Status.FAILED
+        return [CheckResult(INPUTS, case.name, status, fault or "")]
 
     def _peaks(self) -> Iterator[CheckResult]:
         """Yield whether calls hold no more memory at once than frees allow."""

@@ -9,12 +9,15 @@ from wrapperir.testing.conformance_case import Case
 from wrapperir.testing.conformance_cases import CASES
 from wrapperir.testing.conformance_kernels import kernel_cases
 
+INPUTS = "inputs and constants"
+"""A feature with a check of inputs that share memory, beside its cases."""
+
 FEATURES: Mapping[str, tuple[str, ...]] = {
     "buffers": ("allocate_and_free", "kernel_buffers", "view_outlives_its_source"),
     "reuse": ("reuse", "kernel_reuse"),
     "kernels": ("kernels", "kernel_numbers"),
     "operators": ("arguments", "copies", "multiple_outputs"),
-    "inputs and constants": ("mutation", "kernel_mutation", "donated", "kernel_donated"),
+    INPUTS: ("mutation", "kernel_mutation", "donated", "kernel_donated"),
     "outputs": ("outputs", "kernel_outputs"),
     "symbols": (
         *("symbols", "kernel_symbols", "symbol_outside_its_range", "kernel_late_item"),

@@ -7,7 +7,7 @@ from attrs import evolve
 from wrapperir.emit import Emitter
 from wrapperir.ir import Language, Program
 from wrapperir.testing.conformance_case import Case
-from wrapperir.testing.suite.checker import DRAWN_CASE, THREADS, TWINS, Checker
+from wrapperir.testing.suite.checker import DRAWN_CASE, SHARED, THREADS, TWINS, Checker
 from wrapperir.testing.suite.devices import Placing, placings
 from wrapperir.testing.suite.features import DRAWN, FEATURES, LEAKS, PROBES, suite_cases
 from wrapperir.testing.suite.peak_programs import PEAKS
@@ -70,7 +70,7 @@ def suite_names(emitter: Emitter) -> tuple[Sequence[str], Sequence[str], Sequenc
     every = [case.name for language in TWINS for case in suite_cases(language)]
     if has_own:
         every += [case.name for case in suite_cases(Language.CPP, is_own=True)]
-    names = dict.fromkeys([*every, *PEAKS, THREADS, DRAWN_CASE])
+    names = dict.fromkeys([*every, SHARED, *PEAKS, THREADS, DRAWN_CASE])
     return (*FEATURES, *PROBES), [*names], [*ways]
 
 
