@@ -1,4 +1,4 @@
-"""Stream and event actions of CUDA devices as data that emitters print.
+"""Stream and event actions of devices as data that emitters print.
 
 Stream 0 is the caller's current stream.  Side streams begin after the work that the caller
 gave stream 0 (a fork), and stream 0 continues after them (a join).  Each allocation has a
@@ -6,7 +6,8 @@ home stream, the first that uses it: PyTorch's allocator gives memory freed on a
 to that stream again.  The allocator is told of any other stream that uses the memory, so
 that it waits for that stream before it gives the memory away.
 
-On other devices work runs in the order in which it is submitted, so no actions are needed.
+The kinds of device are given, by default CUDA.  On others work runs in the order in which
+it is submitted, so no actions are needed.
 """
 
 from collections.abc import Collection, Generator, Iterable
@@ -69,6 +70,8 @@ class RecordUse:
     stream: Stream
 
 
+_CUDA = frozenset({"cuda"})
+
 StreamAction: TypeAlias = WaitStream | RecordEvent | WaitEvent | RecordUse
 
 
@@ -80,7 +83,7 @@ class StreamUses:
     first use, by the name that the memory was allocated under.
     """
 
-    kinds: frozenset[str] = frozenset({"cuda"})
+    kinds: frozenset[str] = _CUDA
     side: dict[Stream, None] = field(factory=dict[Stream, None])
     users: dict[str, dict[Stream, None]] = field(factory=dict[str, dict[Stream, None]])
     _roots: dict[str, str] = field(factory=dict[str, str])
@@ -108,10 +111,10 @@ class StreamUses:
                     self.users[root].setdefault(effects.stream)
 
 
-def stream_uses(effects: Collection[Effects]) -> StreamUses:
-    """Return the use that lines with these effects make of the streams of CUDA devices."""
-    found = StreamUses()
-    if any(e.stream is not None and e.stream.device.kind == "cuda" for e in effects):
+def stream_uses(effects: Collection[Effects], kinds: frozenset[str] = _CUDA) -> StreamUses:
+    """Return the use that lines with these effects make of streams on kinds of device."""
+    found = StreamUses(kinds)
+    if any(e.stream is not None and e.stream.device.kind in kinds for e in effects):
         for line in effects:
             found.add(line)
     return found
@@ -134,7 +137,7 @@ class StreamPlanner:
     def __init__(self, facts: ProgramFacts, uses: StreamUses) -> None:
         """Plan for a program whose use of streams is ``uses``."""
         self._facts = facts
-        self._users = uses.users
+        self._users, self._kinds = uses.users, uses.kinds
         self._memory: dict[str, _StreamMemory] = {}
         self.side = tuple(uses.side)
 
@@ -170,7 +173,7 @@ class StreamPlanner:
 
     def after_launch(self, line: KernelCallLine | ExternKernelLine) -> list[RecordUse]:
         """Return that a launch's stream uses memory that is not its own."""
-        if line.device.kind != "cuda":
+        if line.device.kind not in self._kinds:
             return []
         stream = Stream(line.device, line.stream)
         actions = self.use(stream, uses(line))
@@ -183,8 +186,8 @@ class StreamPlanner:
         actions: list[RecordUse] = []
         for name in names if self.side else ():
             type = self._facts.types.get(name)
-            on_gpu = isinstance(type, TensorType) and type.device.kind == "cuda"
-            if not on_gpu or name in self._facts.constants:
+            is_there = isinstance(type, TensorType) and type.device.kind in self._kinds
+            if not is_there or name in self._facts.constants:
                 continue
             memory = self._memory.setdefault(name, _StreamMemory(main_stream(stream)))
             if stream != memory.home and stream not in memory.told:
@@ -197,7 +200,7 @@ class StreamPlanner:
         for parameter, operand in zip(line.body.parameters, line.operands, strict=True):
             if isinstance(operand, BufferRef):
                 self.alias(parameter.name, operand.name)
-        if line.device.kind != "cuda":
+        if line.device.kind not in self._kinds:
             return []
         return self.use(Stream(line.device, line.stream), uses(line))
 
@@ -233,12 +236,12 @@ class StreamPlanner:
 
     def record(self, line: RecordEventLine) -> list[RecordEvent]:
         """Return the recording of an event; none where it orders nothing."""
-        if line.device.kind != "cuda" or not self.side:
+        if line.device.kind not in self._kinds or not self.side:
             return []
         return [RecordEvent(line.result, Stream(line.device, line.stream))]
 
     def wait(self, line: WaitEventLine) -> list[WaitEvent]:
         """Return the wait for an event; none where it orders nothing."""
-        if line.device.kind != "cuda" or not self.side:
+        if line.device.kind not in self._kinds or not self.side:
             return []
         return [WaitEvent(line.event, Stream(line.device, line.stream))]
