@@ -66,6 +66,7 @@ MODULES = (
     "wrapperir.pipelines",
     "wrapperir.planning",
     "wrapperir.plugin",
+    "wrapperir.reduce",
     "wrapperir.testing",
     "wrapperir.text",
     "wrapperir.verify",

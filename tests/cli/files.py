@@ -24,6 +24,8 @@ program @main(%x: f32[s0, 4]) {
 }
 """
 
+FREED = ADD.replace("  free %x\n", "").replace("  %y =", "  free %x\n  %y =")
+
 SUMS = """\
 wrapperir 1
 
@@ -109,6 +111,7 @@ def write_files(folder: Path) -> None:
 
     (folder / "add.wir").write_text(ADD)
     (folder / "add.json").write_text(format_json(parse_program(ADD)))
+    (folder / "freed.wir").write_text(FREED)
     (folder / "sums.wir").write_text(SUMS)
     (folder / "model.py").write_text(MODEL)
     torch.save([torch.ones(3, 4)], folder / "inputs.pt")

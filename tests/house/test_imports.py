@@ -20,6 +20,7 @@ LIGHT_MODULES = (
     "wrapperir.passes",
     "wrapperir.emit",
     "wrapperir.plugin",
+    "wrapperir.reduce",
     "wrapperir.report",
     "wrapperir.cli.main",
     "wrapperir.backend",

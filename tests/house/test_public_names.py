@@ -20,6 +20,7 @@ SHARED = (
     "wrapperir.planning",
     "wrapperir.caching",
     "wrapperir.passes",
+    "wrapperir.reduce",
     "wrapperir.report",
     "wrapperir.operators",
     "wrapperir.symbolic",

@@ -8,7 +8,7 @@ from wrapperir import __version__
 
 _OWN_MODULES = (
     *("compile", "graphs", "lower", "memory"),
-    *("partition", "plugins", "run", "tune"),
+    *("partition", "plugins", "reduce", "run", "tune"),
 )
 _MODULES = {
     **dict.fromkeys(_OWN_MODULES),
@@ -47,6 +47,6 @@ def main() -> None:
     """Check, print, transform, run and compile host programs around tensor kernels.
 
     A program is a .wir or .json file, a directory that compile wrote, or - for standard
-    input.  Only compile, lower, run, tune and plugins check execute code; plugins, emit and
-    what they import are installed packages.
+    input.  Only compile, lower, reduce, run, tune and plugins check execute code; plugins,
+    emit and what they import are installed packages.
     """

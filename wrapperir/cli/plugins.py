@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from wrapperir.cli import options
+from wrapperir.cli.extras import importing_hypothesis
 from wrapperir.cli.source import ERRORS, NOWHERE, open_program, reporting, working_on
-from wrapperir.diagnostics import Code
 
 if TYPE_CHECKING:
     from wrapperir.plugin import Plugin
@@ -133,15 +133,8 @@ def check_command(
     from wrapperir.emit.pipeline import find_emitter
 
     found = find_emitter(emitter)
-    try:
+    with importing_hypothesis():
         from wrapperir.cli.plugin_report import check_and_report
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "hypothesis":
-            raise
-        raise Code.MISSING_HYPOTHESIS.error(
-            "this needs Hypothesis, which is not installed",
-            hint="pip install 'wrapperir[testing]'",
-        ) from None
     if program is not None:
         from wrapperir.cli.programs import errors_of, exit_with_errors
 

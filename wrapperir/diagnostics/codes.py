@@ -259,6 +259,7 @@ class Code(StrEnum):
     UNKNOWN_CHECK = "WIR910"  # A feature, case or device to check does not exist
     PLUGIN_NAME = "WIR911"  # A new plugin cannot have its name, or its directory exists
     MISSING_HYPOTHESIS = "WIR912"  # Hypothesis is needed and is not installed
+    NOTHING_TO_REDUCE = "WIR913"  # A program to reduce does not show what is looked for
 
     def error(
         self,
