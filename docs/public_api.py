@@ -56,6 +56,7 @@ MODULES = (
     "wrapperir.lowering.c.plain",
     "wrapperir.lowering.c.points",
     "wrapperir.lowering.c.reductions",
+    "wrapperir.lowering.c.vector_language",
     "wrapperir.lowering.c.vectors",
     "wrapperir.lowering.dtypes",
     "wrapperir.lowering.loops",

@@ -9,7 +9,6 @@ one instruction.  In OpenCL C::
     vstore8(v1, 0, p1 + i0);
 """
 
-from abc import abstractmethod
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 
@@ -25,6 +24,7 @@ from wrapperir.lowering.c.points import (
     position_in,
     write_inner_loop,
 )
+from wrapperir.lowering.c.vector_language import VectorLanguage
 from wrapperir.lowering.loops import (
     Apply,
     Axis,
@@ -40,44 +40,13 @@ from wrapperir.lowering.loops import (
     Store,
     StoreMode,
 )
-from wrapperir.lowering.scalar_op import ReduceOp, ScalarOp
+from wrapperir.lowering.scalar_op import ReduceOp
 from wrapperir.lowering.substitution import instructions, names_used
 
 _REDUCED = (
     *(ReduceOp.SUM, ReduceOp.PROD, ReduceOp.MIN, ReduceOp.MAX),
     *(ReduceOp.WELFORD, ReduceOp.ONLINE_SOFTMAX),
 )
-
-
-class VectorLanguage(CLanguage):
-    """How a language spells vectors; :meth:`scalar` is the type of one."""
-
-    width: int
-    """Elements of a vector."""
-
-    @abstractmethod
-    def has(self, op: ScalarOp, source: DType, target: DType) -> bool:
-        """Say whether an operator is one of vectors; ``source`` is its last operand's."""
-
-    @abstractmethod
-    def splat(self, text: str, dtype: DType) -> str:
-        """Return a vector of one value."""
-
-    @abstractmethod
-    def load(self, element: str, dtype: DType) -> str:
-        """Return the vector in memory that begins with an element."""
-
-    @abstractmethod
-    def store(self, element: str, dtype: DType, value: str) -> str:
-        """Return the statement that stores a vector, to begin at an element."""
-
-    @abstractmethod
-    def pack(self, dtype: DType, values: Sequence[str]) -> str:
-        """Return a vector of single values."""
-
-    @abstractmethod
-    def element(self, vector: str, dtype: DType, lane: int) -> str:
-        """Return a single value of a vector."""
 
 
 class VectorWriter(InstructionWriter):

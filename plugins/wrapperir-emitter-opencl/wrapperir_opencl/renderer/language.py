@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from wrapperir.ir import DType
 from wrapperir.lowering.c.plain import PlainLanguage
-from wrapperir.lowering.c.vectors import VectorLanguage
+from wrapperir.lowering.c.vector_language import VectorLanguage
 from wrapperir.lowering.scalar_op import COMPARISONS, INFIX, ScalarOp
 from wrapperir_opencl.renderer.parts import PARTS, WIDTH
 
