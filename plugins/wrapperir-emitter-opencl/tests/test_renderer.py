@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+import pytest
 import torch
 from attrs import evolve
 from hypothesis import HealthCheck, given, note, settings
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from wrapperir import ir as wir
 from wrapperir.emit import compile_program
+from wrapperir.lowering.c import lanes
 from wrapperir.lowering.kernel import KernelLaunch
 from wrapperir.lowering.loops import LoopGraph
 from wrapperir.lowering.schedule import Rounding, SchedulingOptions, plan_kernels
@@ -16,7 +18,8 @@ from wrapperir.lowering.schedule_interpreter import run_graph, run_schedule
 from wrapperir.lowering.text import format_graph
 from wrapperir.testing import SIZE_VALUES, SIZES, DrawnNest, nest_inputs, nests
 from wrapperir_opencl.emitter import OpenclEmitter
-from wrapperir_opencl.renderer import OpenclRenderer
+from wrapperir_opencl.renderer import OpenclRenderer, renderer
+from wrapperir_opencl.renderer.language import OpenclVectors
 
 DEVICE = wir.Device("opencl", 0)
 RENDERER = OpenclRenderer()
@@ -78,8 +81,19 @@ def launch(
     deadline=None,
     database=None,  # new ones in each run
 )
-@given(nests(), st.booleans())
-def test_kernels_compute_drawn_nests(drawn: DrawnNest, fuse: bool) -> None:
+@given(nests(), st.booleans(), st.booleans())
+def test_kernels_compute_drawn_nests(
+    drawn: DrawnNest, fuse: bool, has_vectors: bool
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        if has_vectors:  # axes of drawn nests are short
+            patch.setattr(renderer, "VECTORS", OpenclVectors(2))
+            patch.setattr(lanes, "_FEWEST", 2)
+        check_nest(drawn, fuse)
+
+
+def check_nest(drawn: DrawnNest, fuse: bool) -> None:
+    """Run the kernels of a nest, and compare what they write."""
     graph = on_device(drawn.graph)
     options = SchedulingOptions(symbols=SIZES, fuse=fuse, rounding=Rounding.EAGER)
     schedule = plan_kernels(graph, options)

@@ -89,6 +89,34 @@ def test_edges_are_right(width: int) -> None:
         torch.testing.assert_close(given, wanted, equal_nan=True)
 
 
+ALL_DTYPES = (
+    *(torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
+    *(torch.float16, torch.bfloat16, torch.float32, torch.float64),
+)
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
+def test_every_dtype_has_vectors_or_single_values(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    x, y = (torch.randint(-9, 9, (3, 19)).to(dtype) for _ in range(2))
+
+    def function(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+        results = [x != 0, x == y, x < y, torch.where(x > y, x, y), torch.sign(x)]
+        results += [torch.maximum(x, y), x & y, ~x] if not x.is_floating_point() else []
+        results += [each.to(other) for each in (x,) for other in ALL_DTYPES]
+        if x.dtype is not torch.bool:
+            results += [-x, x.abs(), x + y, x - y, x * y, x.clamp(-3, 5), x.amax(1)]
+            results += [torch.where(x > 0, x, 1), x.to(torch.bool) & (y > 1)]
+        return results
+
+    program = lower_on_device(function, (x, y))
+    passes = tuple(memory_passes(EMITTER.support.lines))
+    found = compile_program(program, emitter=EMITTER, passes=passes)([x, y])
+    for given, wanted in zip(found, function(x, y), strict=True):
+        torch.testing.assert_close(given, wanted)
+
+
 @pytest.mark.device
 @pytest.mark.parametrize("count", [1, 8, 13])
 def test_no_memory_beside_a_view_is_written(count: int) -> None:

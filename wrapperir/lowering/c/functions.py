@@ -13,7 +13,8 @@ from attrs import frozen
 _ANY: Mapping[str, str] = {
     "minimum": "T minimum_T(T a, T b) { return a < b ? a : a != a ? a : b; }",
     "maximum": "T maximum_T(T a, T b) { return a > b ? a : a != a ? a : b; }",
-    "sign": "T sign_T(T a) { return a > 0 ? (T)(1) : a < 0 ? (T)(-1) : (T)(0); }",
+    "sign": """\
+T sign_T(T a) { return a > (T)(0) ? (T)(1) : a < (T)(0) ? (T)(-1) : (T)(0); }""",
 }
 _OF_ONE: Mapping[str, str] = {
     # For an argmin, an argmax, and to combine either.

@@ -6,8 +6,9 @@ from typing import ClassVar
 from wrapperir.ir import DType
 from wrapperir.lowering.c.plain import PlainLanguage
 from wrapperir.lowering.c.vector_language import VectorLanguage
+from wrapperir.lowering.dtypes import HALVES
 from wrapperir.lowering.scalar_op import COMPARISONS, INFIX, ScalarOp
-from wrapperir_opencl.renderer.parts import PARTS, WIDTH
+from wrapperir_opencl.renderer.parts import PARTS
 
 _OF_WHOLE = frozenset(
     {
@@ -42,7 +43,9 @@ class OpenclLanguage(PlainLanguage):
 class OpenclVectors(OpenclLanguage, VectorLanguage):
     """OpenCL C, for vectors; a bool is a ``char`` whose bits are all the same."""
 
-    width = WIDTH
+    def __init__(self, width: int = 8) -> None:
+        """Write vectors of 2, 4 or 8 elements."""
+        self.width = width
 
     def has(self, op: ScalarOp, source: DType, target: DType) -> bool:
         """Say whether an operator is one of vectors; ``source`` is its last operand's."""
@@ -56,7 +59,7 @@ class OpenclVectors(OpenclLanguage, VectorLanguage):
 
     def scalar(self, dtype: DType) -> str:
         """Return the type of a vector."""
-        return f"{'char' if dtype is DType.BOOL else self.stored[dtype]}{WIDTH}"
+        return f"{'char' if dtype is DType.BOOL else self.stored[dtype]}{self.width}"
 
     def splat(self, text: str, dtype: DType) -> str:
         """Return a vector of one value."""
@@ -75,13 +78,13 @@ class OpenclVectors(OpenclLanguage, VectorLanguage):
 
     def load(self, element: str, dtype: DType) -> str:
         """Return the vector in memory that begins with an element."""
-        text = f"vload{WIDTH}(0, &{element})"
-        return self.convert(DType.BOOL, f"{text} != 0") if dtype is DType.BOOL else text
+        text = f"vload{self.width}(0, &{element})"
+        return self.cast(text, DType.U8, dtype) if dtype is DType.BOOL else text
 
     def store(self, element: str, dtype: DType, value: str) -> str:
         """Return the statement that stores a vector."""
         text = self.cast(value, dtype, DType.U8) if dtype is DType.BOOL else value
-        return f"vstore{WIDTH}({text}, 0, &{element});"
+        return f"vstore{self.width}({text}, 0, &{element});"
 
     def literal(self, value: int | float | bool, dtype: DType) -> str:
         """Return a vector of a constant."""
@@ -93,9 +96,11 @@ class OpenclVectors(OpenclLanguage, VectorLanguage):
 
     def cast(self, operand: str, source: DType, target: DType) -> str:
         """Return a vector converted as ``Tensor.to`` does."""
-        if target is DType.BOOL and source is not target:
-            return self.convert(DType.BOOL, f"{operand} != 0")
-        operand = f"-{operand}" if source is DType.BOOL is not target else operand
+        if source is target or source in HALVES or target in HALVES:
+            return super().cast(operand, source, target)
+        if target is DType.BOOL:
+            return self.convert(target, f"{operand} != {self.literal(0, source)}")
+        operand = f"-{operand}" if source is DType.BOOL else operand
         return super().cast(operand, source, target)
 
     def infix(self, op: ScalarOp, dtype: DType, left: str, right: str) -> str:

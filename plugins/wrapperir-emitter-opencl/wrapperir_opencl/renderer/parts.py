@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from wrapperir.lowering.c.functions import CType, functions_of
 from wrapperir.lowering.source_parts import needed_parts
 
-WIDTH = 8
-"""Elements of a vector."""
+_WIDTHS = ("", "2", "4", "8")
+"""The ends of names of types: of single values, and of vectors."""
 _HALVES: Mapping[str, str] = {
     "f32_of_bf16": """\
 FLOAT f32_of_bf16_FLOAT(USHORT a) { return as_FLOAT(convert_UINT(a) << 16); }""",
@@ -40,7 +40,7 @@ def _of_width(text: str, width: str) -> str:
 _WHOLE = {"long": 64, "int": 32, "short": 16, "char": 8}
 _TYPES = [
     CType(name=f"{kind}{width}", bits=bits, unsigned=unsigned, is_vector=bool(width))
-    for width in ("", WIDTH)
+    for width in _WIDTHS
     for kind, bits, unsigned in (
         *(("float", 32, None), ("double", 64, None)),
         *(
@@ -55,7 +55,7 @@ PARTS: Mapping[str, str] = {
     **{
         f"{name}_float{width}": _of_width(text, width)
         for name, text in _HALVES.items()
-        for width in ("", str(WIDTH))
+        for width in _WIDTHS
     },
     **functions_of(_TYPES),
 }
