@@ -48,6 +48,8 @@ def test_reductions_of_contiguous_points_add_vectors() -> None:
 def test_points_that_are_not_contiguous_are_single() -> None:
     text = sources(lambda x: x[::3, 1].clone(), torch.randn(60, 16))
     assert "vload" not in text
+    text = sources(lambda x, y: x + y.t(), torch.randn(60, 16), torch.randn(16, 60))
+    assert "vload" not in text
 
 
 FUNCTIONS: dict[str, Callable[..., object]] = {

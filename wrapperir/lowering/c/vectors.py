@@ -67,7 +67,10 @@ class VectorWriter(InstructionWriter):
         self._axis: Axis | None = None
         self._varying = frozenset[str]()
         is_plain = all(map(_has_vector_state, instructions(nest.body)))
-        self._chosen = self._analysis.choose() if is_plain else Lanes()
+        chosen = self._analysis.choose()
+        # Elements of transposed loads, read one by one, cost what vectors gain.
+        is_better = is_plain and chosen.across is None
+        self._chosen = chosen if is_better else Lanes()
 
     @property
     def lane(self) -> Axis | None:
