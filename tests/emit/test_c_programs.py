@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from attrs import evolve
 
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import Support, compile_program
 from wrapperir.emit.c.emitter import CEmitter
 from wrapperir.emit.c.lines import COPY, CLines
 from wrapperir.emit.partial_lines import declared_lines
+from wrapperir.ir import Language, MultiKernelLine
 from wrapperir.plugin.templates.write import render_plugin
 from wrapperir.text import parse_program
 
@@ -131,3 +133,43 @@ program @main(%n: i64) {
     with pytest.raises(RuntimeError, match="Expected s0 >= 0 and s0 <= "):
         call([-1])
     assert call([2]) == (32,)
+
+
+CHOSEN = """\
+wrapperir 1
+
+kernel_definition @one cpp(x: write f32*) {
+  entry = one
+  source {
+    | extern "C" void one(float *x) { *x = 1; }
+  }
+}
+
+multi_kernel @either(x: write f32*) {
+  choice @one(0)
+  choice @one(0)
+  select benchmark
+}
+
+program @main() {
+  %out = allocate f32[1]
+  kernel_call @either(%out)
+  return %out
+}
+"""
+
+
+def test_a_choice_that_lines_do_not_make_is_refused(tmp_path: Path) -> None:
+    emitter = emitter_over(OPENS, tmp_path)
+    support = type(emitter).support
+    type(emitter).support = evolve(
+        support,
+        lines=support.lines | {MultiKernelLine},
+        languages=frozenset({Language.CPP}),
+        choosing=True,
+    )
+    type(emitter).lines.emit_kernel = lambda *_: None  # type: ignore[method-assign]
+    type(emitter).lines.visit_multi_kernel = lambda *_: None  # type: ignore[method-assign]
+    with pytest.raises(DiagnosticError, match="kernels that are chosen in a call") as caught:
+        emitter.emit(parse_program(CHOSEN))
+    assert caught.value.diagnostics[0].code is Code.UNSUPPORTED_FEATURE

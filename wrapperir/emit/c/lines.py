@@ -84,8 +84,11 @@ class CLines(PartialLines):
         """Append the launch of the kernel."""
         if line.device.kind != self.device:
             self.context.report(f"kernels run on {self.device} only", str(line.device))
-        (candidate,) = self.context.facts.runnable(line).kernels.values()
-        self.emit_launch(line, candidate.kernel)
+        candidates = [*self.context.facts.runnable(line).kernels.values()]
+        if len(candidates) > 1:
+            self.context.report("kernels that are chosen in a call", line.kernel)
+            return
+        self.emit_launch(line, candidates[0].kernel)
 
     def visit_extern_kernel(self, line: wir.ExternKernelLine) -> None:
         """Append a copy, within the device or between it and the host."""
