@@ -170,6 +170,8 @@ def test_a_choice_that_lines_do_not_make_is_refused(tmp_path: Path) -> None:
     )
     type(emitter).lines.emit_kernel = lambda *_: None  # type: ignore[method-assign]
     type(emitter).lines.visit_multi_kernel = lambda *_: None  # type: ignore[method-assign]
-    with pytest.raises(DiagnosticError, match="kernels that are chosen in a call") as caught:
+    with pytest.raises(
+        DiagnosticError, match="kernels that are chosen in a call"
+    ) as caught:
         emitter.emit(parse_program(CHOSEN))
     assert caught.value.diagnostics[0].code is Code.UNSUPPORTED_FEATURE
