@@ -75,7 +75,7 @@ OPENCL_PACKAGES := pocl-opencl-icd ocl-icd-opencl-dev
 
 test-opencl: $(STAMP)
 	@dpkg -s $(OPENCL_PACKAGES) >/dev/null 2>&1 \
-	  || { test "$$(id -u)" = 0 && apt-get install -y $(OPENCL_PACKAGES); } \
+	  || { test "$$(id -u)" = 0 && timeout 600 apt-get install -y $(OPENCL_PACKAGES); } \
 	  || echo "no OpenCL platform is installed here: apt-get install $(OPENCL_PACKAGES), as root"
 	$(ONE_THREAD) $(BIN)/python -m pytest tests/plugin/test_opencl_plugin.py
 
