@@ -70,6 +70,7 @@ MODULES = (
     "wrapperir.reduce",
     "wrapperir.testing",
     "wrapperir.text",
+    "wrapperir.trace",
     "wrapperir.verify",
 )
 """The modules and packages whose names are public."""

@@ -364,7 +364,7 @@ def test_permissions_and_links_stay(folder: Path) -> None:
 
 
 COMMANDS = [
-    *("compile", "emit", "graphs", "lower", "memory", "opt", "package"),
+    *("compile", "diff-run", "emit", "graphs", "lower", "memory", "opt", "package"),
     *("partition", "plugins", "print", "reduce", "run", "tune", "verify"),
 ]
 
@@ -385,7 +385,7 @@ def test_the_examples_of_each_help_run(folder: Path, command: str) -> None:
 def test_the_help_says_what_executes_code(folder: Path) -> None:
     for command in COMMANDS:
         executes = "This executes code" in invoke(command, "--help").stdout
-        wanted = {"compile", "lower", "reduce", "run", "tune"}
+        wanted = {"compile", "diff-run", "lower", "reduce", "run", "tune"}
         assert executes == (command in wanted), command
     assert isinstance(main, click.Group)
     assert main.list_commands(click.Context(main)) == COMMANDS

@@ -7,7 +7,7 @@ import click
 from wrapperir import __version__
 
 _OWN_MODULES = (
-    *("compile", "graphs", "lower", "memory"),
+    *("compile", "diff-run", "graphs", "lower", "memory"),
     *("partition", "plugins", "reduce", "run", "tune"),
 )
 _MODULES = {
@@ -26,8 +26,9 @@ class _LateGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _MODULES:
             return None
-        module = f"wrapperir.cli.{_MODULES[cmd_name] or cmd_name}"
-        command = getattr(importlib.import_module(module), f"{cmd_name}_command")
+        name = cmd_name.replace("-", "_")
+        module = f"wrapperir.cli.{_MODULES[cmd_name] or name}"
+        command = getattr(importlib.import_module(module), f"{name}_command")
         assert isinstance(command, click.Command)
         return command
 
@@ -47,6 +48,6 @@ def main() -> None:
     """Check, print, transform, run and compile host programs around tensor kernels.
 
     A program is a .wir or .json file, a directory that compile wrote, or - for standard
-    input.  Only compile, lower, reduce, run, tune and plugins check execute code; plugins,
-    emit and what they import are installed packages.
+    input.  Only compile, diff-run, lower, reduce, run, tune and plugins check execute code;
+    plugins, emit and what they import are installed packages.
     """

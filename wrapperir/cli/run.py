@@ -11,6 +11,7 @@ from wrapperir.cli import options
 from wrapperir.cli.passes import choose_passes, pass_option
 from wrapperir.cli.progress import stage
 from wrapperir.cli.source import notice, open_program, printed, reporting, working_on
+from wrapperir.cli.traces import print_trace
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, Note
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         "wrapperir run --emitter python --pass plan_memory --check-memory add.wir",
         "wrapperir run --emitter fx add.wir",
         "wrapperir run --inputs inputs.pt --constants weights.pt add.wir",
+        "wrapperir run --trace add.wir",
     ),
 )
 @options.program_argument
@@ -51,6 +53,11 @@ if TYPE_CHECKING:
 )
 @pass_option
 @options.check_memory_option
+@click.option(
+    "--trace",
+    is_flag=True,
+    help="Print each line that writes, with a digest and statistics of what it wrote.",
+)
 @options.diagnostics_format_option
 @reporting
 def run_command(
@@ -61,9 +68,12 @@ def run_command(
     emitter: str | None,
     passes: tuple[str, ...],
     check_memory: bool,
+    trace: bool,
     form: Literal["text", "json"],
 ) -> None:
     """Run PROGRAM once and describe its outputs.
+
+    With --trace emitted code gets calls that observe values; its graph regions are opened.
 
     This executes code: the operators that PROGRAM calls and the kernels in it.  Run only
     programs that you trust.
@@ -84,8 +94,11 @@ def run_command(
                 "--check-memory is for emitted code, so give --emitter; the interpreter"
                 " always checks"
             )
+        if trace:
+            raise click.UsageError("--check-memory is for runs without --trace")
         chosen = chosen.checking_memory()
-    artifact = None if chosen is None else emit_program(prepared, chosen)
+    has_code = chosen is not None and not trace
+    artifact = emit_program(prepared, chosen) if has_code and chosen else None
     hosted = frozenset[str]() if chosen is None else chosen.support.hosted
     given_to = on_host(prepared, hosted)
 
@@ -93,21 +106,24 @@ def run_command(
 
     from wrapperir.cli.values import load_inputs, random_inputs
     from wrapperir.interp import check_inputs, interpret
+    from wrapperir.trace import summarize
 
     torch.manual_seed(seed)  # pyright: ignore[reportUnknownMemberType]
-    tensors = _constants(program, given_to, constants, seed)
+    tensors = constants_of(program, given_to, constants, seed)
     given = (
         random_inputs(given_to, seed) if inputs is None else load_inputs(inputs, given_to)
     )
     check_inputs(given_to, given)
     notice(f"run executes the code in {source.name}")
     with stage("running ..."):
-        if chosen is None or artifact is None:
+        if trace:
+            outputs = print_trace(prepared, source, chosen, given, tensors, seed)
+        elif chosen is None or artifact is None:
             outputs = interpret(prepared, given, tensors)
         else:
             outputs = run_emitted(prepared, artifact, chosen, given, tensors)
     for index, value in enumerate(outputs):
-        click.echo(f"output {index}: {format_summary(value)}")
+        click.echo(f"output {index}: {summarize(value)}")
 
 
 def run_emitted(
@@ -158,9 +174,10 @@ def _place(artifact: "Artifact", error: Exception) -> list[str]:
     return []
 
 
-def _constants(
+def constants_of(
     path: str, program: "Program", file: str | None, seed: int
 ) -> dict[str, "torch.Tensor"]:
+    """Return the constants in ``file``, or beside the program, or random ones."""
     from wrapperir.cli.values import load_constants, random_constants
     from wrapperir.emit.constants import read_constants
     from wrapperir.loading import find_artifacts
@@ -173,26 +190,3 @@ def _constants(
     if program.constants:
         notice("the constants are random")
     return random_constants(program, seed)
-
-
-def format_summary(value: "Value") -> str:
-    """Describe an output in a line: a tensor's type, least, largest and mean element."""
-    import torch
-
-    if not isinstance(value, torch.Tensor):
-        return repr(value)
-    size = ", ".join(map(str, value.shape))
-    shape = f"{str(value.dtype).removeprefix('torch.')}[{size}]"
-    if value.device.type != "cpu":
-        shape += f"@{value.device}"
-    if value.numel() == 0:
-        return f"{shape} no elements"
-    if value.numel() == 1:
-        return f"{shape} {value.reshape(()).item()}"
-    if value.is_complex():
-        value = value.abs()
-    numbers = value.detach().double()
-    found = {"min": numbers.min(), "max": numbers.max(), "mean": numbers.mean()}
-    parts = [f"{name} {number.item():.6g}" for name, number in found.items()]
-    unordered = int(torch.isnan(numbers).sum().item())
-    return f"{shape} {', '.join(parts)}{f', {unordered} NaN' if unordered else ''}"

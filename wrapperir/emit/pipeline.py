@@ -254,7 +254,7 @@ def _placed(program: Program, emitter: Emitter, found: Diagnostic) -> Diagnostic
         uses = check_support(program, emitter.name, support)
         places = (use.path for use in uses if use.subject == found.subject)
     path = next(iter(places), None)
-    return evolve(found, path=path, origin=_origin(program, path))
+    return evolve(found, path=path, origin=origin_of(program, path))
 
 
 @contextmanager
@@ -285,7 +285,7 @@ def _fault(emitter: Emitter, problem: str, *notes: Note) -> DiagnosticError:
 
 def _raise_errors(diagnostics: Sequence[Diagnostic], program: Program) -> None:
     errors = [
-        evolve(d, origin=_origin(program, d.path))
+        evolve(d, origin=origin_of(program, d.path))
         for d in diagnostics
         if d.severity is Severity.ERROR
     ]
@@ -293,7 +293,7 @@ def _raise_errors(diagnostics: Sequence[Diagnostic], program: Program) -> None:
         raise DiagnosticError(*errors)
 
 
-def _origin(program: Program, path: LinePath | None) -> str | None:
+def origin_of(program: Program, path: LinePath | None) -> str | None:
     """Return the place in the user's source that the line at a path has, if it has one."""
     part: object = program
     origin = None

@@ -1,6 +1,15 @@
 """The reference interpreter, with shadow memory."""
 
 from wrapperir.interp.entry import check_inputs
+from wrapperir.interp.executor import AfterLine
 from wrapperir.interp.interpreter import Interpreter, interpret
+from wrapperir.interp.line_names import LineNames, WrittenValue
 
-__all__ = ["Interpreter", "check_inputs", "interpret"]
+__all__ = [
+    "AfterLine",
+    "Interpreter",
+    "LineNames",
+    "WrittenValue",
+    "check_inputs",
+    "interpret",
+]

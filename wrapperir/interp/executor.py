@@ -1,6 +1,7 @@
 """Runs the lines of a program or block, one after the other."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import torch
 from attrs import define, evolve, field
@@ -21,6 +22,7 @@ from wrapperir.interp.fault import placed, value_fault
 from wrapperir.interp.frame import Frame
 from wrapperir.interp.kernels import Kernels, KernelValue
 from wrapperir.interp.layout import layout_of
+from wrapperir.interp.line_names import LineNames
 from wrapperir.interp.memory import MemoryExecutor
 from wrapperir.interp.storage import require_cpu
 from wrapperir.interp.streams import Launch
@@ -28,6 +30,12 @@ from wrapperir.interp.values import RunValue, TensorValue, TupleValue, allocate
 from wrapperir.ir.line_effects import LineEffects
 
 _EFFECTS = LineEffects(None)
+
+AfterLine: TypeAlias = Callable[[LinePath, LineNames], None]
+"""Is given the place of each line that has run, and the names of its block.
+
+On entry the place is empty.
+"""
 
 
 @define(eq=False, kw_only=True)
@@ -39,6 +47,7 @@ class Executor(MemoryExecutor):
     """
 
     kernels: Kernels
+    after_line: AfterLine | None = None
     awaiting: list[tuple[str, wir.ValueType, RunValue, LinePath]] = field(
         factory=list[tuple[str, wir.ValueType, RunValue, LinePath]]
     )
@@ -58,6 +67,8 @@ class Executor(MemoryExecutor):
                 if effects.host_waits:
                     self.streams.host_reads()
                 self.visit(line)
+            if self.after_line is not None:
+                self.after_line(self.path, LineNames(self.frame))
         self._check_awaiting()
 
     def visit_kernel_definition(self, line: wir.KernelDefinitionLine) -> None:

@@ -9,10 +9,11 @@ from wrapperir.diagnostics import Code, DiagnosticError, FaultError
 from wrapperir.emit import Value
 from wrapperir.interp.blocks import check_leaks, result
 from wrapperir.interp.entry import enter
-from wrapperir.interp.executor import Executor
+from wrapperir.interp.executor import AfterLine, Executor
 from wrapperir.interp.fault import placed
 from wrapperir.interp.frame import Frame
 from wrapperir.interp.kernels import Kernels
+from wrapperir.interp.line_names import LineNames
 from wrapperir.interp.memory import Workspaces
 from wrapperir.interp.pool import Pool
 from wrapperir.interp.streams import Event, History, StreamClocks
@@ -48,20 +49,24 @@ class Interpreter:
         self._kernels = Kernels(program.definitions)
         self._workspaces: Workspaces = {}
 
-    def run(self, inputs: Sequence[Value]) -> tuple[Value, ...]:
-        """Run the program and return its outputs.
+    def run(
+        self, inputs: Sequence[Value], after_line: AfterLine | None = None
+    ) -> tuple[Value, ...]:
+        """Run the program and return its outputs; ``after_line`` is called after each line.
 
         Raises:
             DiagnosticError: the program faulted, or an input or constant does not fit its
                 type; the next run then zeroes the workspaces again.
         """
         try:
-            return self._run(inputs)
+            return self._run(inputs, after_line)
         except DiagnosticError:
             self._workspaces.clear()
             raise
 
-    def _run(self, inputs: Sequence[Value]) -> tuple[Value, ...]:
+    def _run(
+        self, inputs: Sequence[Value], after_line: AfterLine | None
+    ) -> tuple[Value, ...]:
         program = self._program
         with placed(("lines",)):
             self._kernels.build_cpp(called_names(program))
@@ -73,7 +78,10 @@ class Interpreter:
             workspaces=self._workspaces,
             streams=StreamClocks(),
             frame=frame,
+            after_line=after_line,
         )
+        if after_line is not None:
+            after_line((), LineNames(frame))
         executor.run(program.lines, ())
         outputs = tuple(
             _output(argument, frame, index)

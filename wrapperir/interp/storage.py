@@ -147,6 +147,13 @@ class ShadowStorage:
             return True
         return bool(_elements(self.written, layout).all())
 
+    def written_elements(self, layout: Layout) -> torch.Tensor | None:
+        """Return a mask of the elements that were written; ``None`` if all were."""
+        if self.all_written(layout):
+            return None
+        assert self.written is not None  # otherwise all are
+        return _elements(self.written, layout).bool().all(dim=-1)
+
     def any_written(self, layout: Layout) -> bool:
         """Say whether any byte of any element was written, or there is no element."""
         if self.written is None or layout.is_empty:

@@ -55,6 +55,10 @@ class TensorValue:
             return layout
         return evolve(layout, offset=layout.offset + bytes // layout.dtype.itemsize)
 
+    def written_elements(self) -> torch.Tensor | None:
+        """Return a mask of the elements that were written; ``None`` if all were."""
+        return self.storage.written_elements(self.layout)
+
     def require_written(self, name: str) -> None:
         """Raise a :class:`FaultError` unless every element was written."""
         if not self.storage.all_written(self.layout):

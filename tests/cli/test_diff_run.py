@@ -1,0 +1,138 @@
+"""``wrapperir diff-run`` and ``wrapperir run --trace``."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from attrs import evolve
+
+from tests.cli.files import invoke
+from wrapperir.emit import Artifact
+from wrapperir.ir import Program
+from wrapperir_python.emitter import ENTRY, PythonEmitter
+
+LINES = """\
+wrapperir 1
+
+program @main(%x: f32[8], %y: f32[8]) {
+  %a = extern_kernel aten.sin.default(%x) : f32[8] from(at("model.py", 3))
+  %b = extern_kernel aten.cos.default(%a) : f32[8] from(nodes("cos"), at("model.py", 4))
+  free %a
+  %c = extern_kernel aten.mul.Tensor(%b, %y) : f32[8]
+  free %b
+  return %c
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def files(folder: Path) -> None:
+    (folder / "lines.wir").write_text(LINES)
+
+
+@pytest.fixture
+def wrong_emitter(monkeypatch: pytest.MonkeyPatch) -> None:
+    emit = PythonEmitter.emit
+
+    def wrong(self: PythonEmitter, program: Program) -> Artifact:
+        artifact = emit(self, program)
+        text = artifact.files[ENTRY]
+        assert isinstance(text, str)
+        changed = re.sub(r"\.cos\b", ".tan", text)
+        return evolve(artifact, files={**artifact.files, ENTRY: changed})
+
+    monkeypatch.setattr(PythonEmitter, "emit", wrong)
+
+
+@pytest.mark.parametrize("emitter", [(), ("--emitter", "python"), ("--emitter", "fx")])
+def test_a_trace_shows_each_line_with_its_source(emitter: tuple[str, ...]) -> None:
+    result = invoke("run", "lines.wir", "--trace", *emitter)
+    assert result.exit_code == 0, result.stderr
+    shown = re.sub(r"(min|max|mean) [-\d.e]+", r"\1 N", result.stdout)
+    assert (
+        re.sub(r"[0-9a-f]{16}", "DIGEST", shown)
+        == """\
+4: %a = extern_kernel aten.sin.default(%x) : f32[8]  # model.py:3
+    %a = float32[8] min N, max N, mean N  DIGEST
+5: %b = extern_kernel aten.cos.default(%a) : f32[8]  # model.py:4
+    %b = float32[8] min N, max N, mean N  DIGEST
+7: %c = extern_kernel aten.mul.Tensor(%b, %y) : f32[8]
+    %c = float32[8] min N, max N, mean N  DIGEST
+output 0: float32[8] min N, max N, mean N
+"""
+    )
+
+
+def test_traces_of_the_interpreter_and_of_emitted_code_are_the_same() -> None:
+    shown = {
+        invoke("run", "lines.wir", "--trace", *emitter).stdout
+        for emitter in ((), ("--emitter", "python"))
+    }
+    assert len(shown) == 1
+
+
+def test_lines_after_passes_have_the_numbers_of_the_new_text() -> None:
+    result = invoke("run", "lines.wir", "--trace", "--pass", "memory")
+    assert result.stdout.startswith("5: extern_kernel aten.sin.out(%x, out = %a)")
+    assert result.exit_code == 0, result.stderr
+
+
+def test_a_fault_is_reported_after_the_lines_before_it(folder: Path) -> None:
+    text = LINES.replace("aten.cos.default(%a)", "aten.cos.default(%a, 1)")
+    (folder / "fault.wir").write_text(text)
+    for emitter, code in (((), "WIR823"), (("--emitter", "python"), "WIR906")):
+        result = invoke("run", "fault.wir", "--trace", *emitter)
+        assert result.exit_code == 1
+        assert result.stdout.startswith("4: %a = ")
+        assert code in result.stderr
+
+
+def test_sides_without_a_difference_agree() -> None:
+    for sides in (("python", "fx"), ("interpreter", "python:memory")):
+        result = invoke("diff-run", "lines.wir", *sides)
+        assert result.exit_code == 0, result.stderr
+        assert result.stdout.startswith("no difference: 3 values are the same")
+
+
+@pytest.mark.usefixtures("wrong_emitter")
+def test_the_first_line_that_differs_is_shown_with_its_source() -> None:
+    result = invoke("diff-run", "lines.wir", "interpreter", "python")
+    assert result.exit_code == 1
+    assert "lines.wir:5:3: error WIR914: %b differs in python from" in result.stderr
+    assert "note: this line is from model.py:4" in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.usefixtures("wrong_emitter")
+def test_the_difference_is_json_if_that_is_asked_for() -> None:
+    result = invoke("diff-run", "lines.wir", "fx", "python:memory", "--format", "json")
+    assert result.exit_code == 1
+    (found,) = json.loads(result.stderr)
+    assert (found["code"], found["origin"]) == ("WIR914", "model.py:4")
+
+
+@pytest.mark.usefixtures("wrong_emitter")
+def test_a_tolerance_allows_differences() -> None:
+    result = invoke("diff-run", "lines.wir", "fx", "python", "--tolerance", "1000")
+    assert result.exit_code == 0, result.stderr
+
+
+@pytest.mark.parametrize(
+    ("sides", "message"),
+    [
+        (("interpreter", "nothing"), "WIR700"),
+        (("interpreter", "python:no_such_pass"), "WIR740"),
+        (("interpreter:memory(", "python"), "WIR74"),
+    ],
+)
+def test_sides_that_do_not_exist_are_refused(sides: tuple[str, str], message: str) -> None:
+    result = invoke("diff-run", "lines.wir", *sides)
+    assert result.exit_code == 1
+    assert message in result.stderr
+
+
+def test_memory_is_checked_without_a_trace_only() -> None:
+    result = invoke("run", "lines.wir", "--trace", "--check-memory", "--emitter", "python")
+    assert result.exit_code == 2
+    assert "--check-memory is for runs without --trace" in result.stderr

@@ -1,0 +1,136 @@
+"""Programs with lines that observe values, and the operators that these lines call.
+
+Importing this module registers ``wrapperir_trace::value`` and ``wrapperir_trace::number``
+with PyTorch.
+"""
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeAlias, cast
+
+import torch
+from attrs import evolve
+from torch.fx.node import has_side_effect
+from torch.library import Library
+
+from wrapperir import ir as wir
+from wrapperir.diagnostics import LinePath
+from wrapperir.ir.blocks import BLOCK_FIELDS, nested_blocks
+from wrapperir.trace.points import Point, PointRole
+
+Sink: TypeAlias = Callable[[int, "torch.Tensor | wir.Number"], None]
+"""Takes the number of a point, and the value that was observed there."""
+
+_sinks: list[Sink] = []
+
+
+@contextmanager
+def observing(sink: Sink) -> Generator[None]:
+    """Give what lines observe to ``sink``, in all threads."""
+    _sinks.append(sink)
+    try:
+        yield
+    finally:
+        _sinks.remove(sink)
+
+
+def with_observations(program: wir.Program, points: Sequence[Point]) -> wir.Program:
+    """Return the program with a line for each point, which calls an operator of ours.
+
+    Before::
+
+        program @main(%x: f32[8]) {
+          %y = extern_kernel aten.relu.default(%x) : f32[8]
+          return %y
+        }
+
+    After, with a point for ``%y``::
+
+        program @main(%x: f32[8]) {
+          %y = extern_kernel aten.relu.default(%x) : f32[8]
+          extern_kernel wrapperir_trace.value.default(%y, 0)
+          return %y
+        }
+
+    Such a line runs on the point's stream.  It follows the symbols that its value's type
+    may mention.  Linear in the program.
+    """
+    added: dict[LinePath, list[wir.BodyLine]] = {}
+    entry: list[wir.BodyLine] = []
+    for number, point in enumerate(points):
+        line = _observation(number, point)
+        if point.path[0] == "symbols":
+            entry.append(line)
+        else:
+            added.setdefault(point.path, []).append(line)
+    return evolve(program, lines=(*entry, *_inserted(program.lines, (), added)))
+
+
+def _observation(number: int, point: Point) -> wir.ExternKernelLine:
+    is_symbol = point.role is PointRole.SYMBOL
+    operator = "number" if is_symbol else "value"
+    value = wir.Symbol(point.name) if is_symbol else wir.BufferRef(point.name)
+    return wir.ExternKernelLine(
+        operator=f"wrapperir_trace.{operator}.default",
+        arguments=(value, number),
+        device=point.device,
+        stream=point.stream,
+    )
+
+
+def _inserted(
+    lines: Sequence[wir.BodyLine],
+    prefix: LinePath,
+    added: Mapping[LinePath, Sequence[wir.BodyLine]],
+) -> tuple[wir.BodyLine, ...]:
+    made: list[wir.BodyLine] = []
+    held: list[wir.BodyLine] = []
+    for index, line in enumerate(lines):
+        path = (*prefix, "lines", index)
+        if not isinstance(line, wir.SymbolDefinitionLine | wir.MultiOutputLine):
+            made += held
+            held.clear()
+        made.append(_with_blocks(line, path, added))
+        held += added.get(path, ())
+    return (*made, *held)
+
+
+def _with_blocks(
+    line: wir.BodyLine,
+    path: LinePath,
+    added: Mapping[LinePath, Sequence[wir.BodyLine]],
+) -> wir.BodyLine:
+    if type(line) not in BLOCK_FIELDS:
+        return line
+    blocks: dict[str, Any] = {
+        name: evolve(block, lines=_inserted(block.lines, (*path, name), added))
+        for name, block in nested_blocks(line)
+    }
+    return evolve(line, **blocks)
+
+
+def _observe_value(value: torch.Tensor, point: int) -> None:
+    for sink in tuple(_sinks):
+        sink(point, value)
+
+
+def _observe_number(value: wir.Number, point: int) -> None:
+    for sink in tuple(_sinks):
+        sink(point, value)
+
+
+def _observe_nothing(value: object, point: int) -> None:
+    """Stand for a call where tensors have no memory."""
+
+
+# torch gives these no types; an operator lives as long as its library.
+_LIBRARY = cast(Any, Library)("wrapperir_trace", "FRAGMENT")
+for _schema, _run in (
+    ("value(Tensor value, int point) -> ()", _observe_value),
+    ("number(Scalar value, int point) -> ()", _observe_number),
+):
+    _name = _schema.partition("(")[0]
+    _LIBRARY.define(_schema)
+    _LIBRARY.impl(_name, _run, "CompositeExplicitAutograd")
+    _LIBRARY._register_fake(_name, _observe_nothing)
+    has_side_effect(getattr(torch.ops.wrapperir_trace, _name).default)
