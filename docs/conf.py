@@ -32,8 +32,10 @@ def write_api_pages(app):
 
     folder = HERE / "api"
     folder.mkdir(exist_ok=True)
-    for module in MODULES:
-        page = folder / f"{module}.rst"
+    pages = {folder / f"{module}.rst": module for module in MODULES}
+    for page in set(folder.glob("*.rst")) - pages.keys():  # of a module that is gone
+        page.unlink()
+    for page, module in pages.items():
         text = api_page(module)
         if not page.exists() or page.read_text() != text:  # unchanged pages are not built
             page.write_text(text)
