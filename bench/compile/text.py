@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from io import StringIO
 
-from wrapperir.ir import Device, Program, Provenance, SourceLocation, TensorType, tensor
+from wrapperir.ir import Device, Program, TensorType, tensor
 from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.text import format_json, format_program, parse_json, parse_program
 
@@ -37,12 +37,8 @@ def program_of(lines: int, *, provenance: bool) -> Program:
     weight = b.constant(matrix(), "weight")
     for i in range(lines // 5):
         if provenance:
-            location = SourceLocation("model.py", i)
-            b.at(
-                Provenance(
-                    nodes=(f"mm_{i}",), operator="aten.mm.default", location=location
-                )
-            )
+            stack = [("model.py", i, "forward")]
+            b.at(b.origin(f"mm_{i}", operator="aten.mm.default", stack=stack))
         buffer = b.allocate(matrix())
         b.extern_out("aten.mm.out", x, weight, out=buffer, device=device)
         reused = b.reuse(buffer, tensor("f32", (4096,), device=device))

@@ -10,7 +10,7 @@ import time
 
 from attrs import define, field
 
-from wrapperir.ir import DType, Expr, Provenance, Symbol, TensorType, tensor
+from wrapperir.ir import DType, Expr, NodeOrigin, Symbol, TensorType, tensor
 from wrapperir.lowering.loops import (
     Apply,
     Axis,
@@ -112,10 +112,8 @@ class Layers:
 
     def _add(self, axes: tuple[Axis, ...], body: list[Step], operator: str) -> None:
         name = f"n{len(self.items)}"
-        provenance = (Provenance(nodes=(name,), operator=operator),)
-        self.items.append(
-            Nest(name=name, axes=axes, body=tuple(body), provenance=provenance)
-        )
+        origins = (NodeOrigin(name=name, operator=operator),)
+        self.items.append(Nest(name=name, axes=axes, body=tuple(body), origins=origins))
 
     def norm(self, x: str) -> str:
         """Return a layer norm."""

@@ -122,7 +122,7 @@ class GraphContext(Emission, ABC):
         super().__init__(context.facts, context.problems)
         self.context = context
         self.fakes = context.fakes
-        self.nodes = GraphNodes()
+        self.nodes = GraphNodes(self.facts.origins)
         self.values: dict[str, GraphValue] = {}
         self.layouts: dict[TensorType, tuple[Argument, Argument]] = {}
         self.attributes = Attributes()

@@ -10,7 +10,7 @@ from torch.fx.node import Argument
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit.context import format_provenance
 from wrapperir.fx import LINES, PROVENANCE
-from wrapperir.ir import BodyLine, Provenance
+from wrapperir.ir import BodyLine, OriginTable, Provenance
 
 GraphNumber: TypeAlias = int | float | bool | Node
 """A known number, or the node that computes it."""
@@ -62,8 +62,9 @@ class GraphNodes:
     is kept with the next node that is made.
     """
 
-    def __init__(self) -> None:
-        """Start with an empty graph."""
+    def __init__(self, origins: OriginTable) -> None:
+        """Start with an empty graph; ``origins`` are those of the program's lines."""
+        self._origins = origins
         self.graph = Graph(tracer_cls=NoTracer)
         self._stems: dict[Callable[..., object], str] = {}
         self._begun: list[BodyLine] = []
@@ -76,7 +77,7 @@ class GraphNodes:
         origin = line.provenance
         if origin is not self._provenance:
             self._provenance = origin
-            self._trace = "" if origin is None else _stack_trace(origin)
+            self._trace = "" if origin is None else _stack_trace(origin, self._origins)
 
     def call(
         self,
@@ -143,14 +144,16 @@ def _legal(name: str | None) -> str | None:
     return f"{name}_" if name in _RESERVED else name
 
 
-def _stack_trace(origin: Provenance) -> str:
-    """Return a source location in the form that FX prints as a comment."""
-    if origin.location is None:
-        return ""
-    place = origin.location
-    file = _comment_text(place.file).replace('"', "'")
-    said = _comment_text(format_provenance(origin))
-    return f'  File "{file}", line {place.line}, in forward\n    {said}\n'
+def _stack_trace(provenance: Provenance, table: OriginTable) -> str:
+    """Return the stack of the first origin that has one, in the form that FX prints."""
+    stack = next(filter(None, map(table.stack, table.of(provenance))), ())
+    frames: list[str] = []
+    for place in stack:
+        file = _comment_text(place.file).replace('"', "'")
+        function = _comment_text(place.function or "forward")
+        frames.append(f'  File "{file}", line {place.line}, in {function}\n')
+    said = _comment_text(format_provenance(provenance, table))
+    return f"{''.join(frames)}    {said}\n" if frames else ""
 
 
 def _comment_text(text: str) -> str:

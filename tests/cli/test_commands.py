@@ -12,6 +12,7 @@ from tests.cli.files import ADD, broken, invoke
 from tests.torch_release import BEFORE_2_12
 from wrapperir.cli.main import main
 from wrapperir.diagnostics import Code
+from wrapperir.ir import OriginTable
 from wrapperir.passes import MEMORY_PASSES, PASSES, format_parameter, parameters_of
 from wrapperir.pipelines import run_passes
 from wrapperir.text import format_program, parse_json, parse_program
@@ -224,8 +225,10 @@ def test_compile_says_where_in_the_users_file_a_line_comes_from(
     folder: Path, name: str, source: str, frontend: str
 ) -> None:
     invoke("compile", f"model.py:{name}", "--frontend", frontend, "-o", "out")
-    lines = parse_program((folder / "out/program.wir").read_text()).lines
-    places = [p.location for line in lines if (p := line.provenance) and p.location]
+    program = parse_program((folder / "out/program.wir").read_text())
+    table = OriginTable(program)
+    origins = [each for line in program.lines for each in table.of(line.provenance)]
+    places = [place for each in origins if (place := table.place(each)) is not None]
     if BEFORE_2_12 and name == "scale":
         assert not places  # its torch.export records methods named forward only
         return

@@ -79,12 +79,17 @@ kernel_definition @k triton(p: read f32*, n: i32, XBLOCK: constexpr) {
 program @main(%x: f32[8]) {
   constant %w: f32[8] = "'); open('pwned', 'w'); ('"
 
-  kernel_call @k(%x, 8) from(nodes("open('pwned', 'w')"), at("x\\n open('pwned', 'w')", 3))
+  kernel_call @k(%x, 8) from(mm)
   comment "\\nopen('pwned', 'w')\\n\\"\\"\\"\\nopen('pwned', 'w')"
   assert_not_nan %x "\\"); open('pwned', 'w'); (\\""
   extern_kernel aten._print.default("'open('pwned')'")
   free %x
   return %w
+}
+
+origins {
+  place 0: "x\\n open('pwned', 'w')" 3 "open('pwned', 'w')"
+  mm: "open('pwned', 'w')" in "\\nopen('pwned', 'w')" at 0
 }
 """
 

@@ -22,6 +22,7 @@ from wrapperir.ir import (
     BodyLine,
     ExternKernelLine,
     FreeLine,
+    OriginTable,
     ReinterpretLine,
 )
 from wrapperir.text import format_json, format_program, parse_json, parse_program
@@ -168,19 +169,22 @@ def test_a_copying_reshape_is_a_call() -> None:
 
 
 def test_provenance_names_node_module_operator_and_place() -> None:
-    (line,) = lower_exported(export("no_grad", core=False)).program.lines[:1]
+    program = lower_exported(export("no_grad", core=False)).program
+    table, (line, *_) = OriginTable(program), program.lines
     assert isinstance(line, ExternKernelLine)
-    assert line.provenance is not None
-    assert line.provenance.nodes == ("linear/linear",)
-    assert line.provenance.operator == "aten.linear.default"
-    location = line.provenance.location
-    assert location is not None
-    assert location.file.endswith("models.py")
-    lines = lower_exported(export("mlp", core=True)).program.lines
-    view = next(line for line in lines if isinstance(line, ReinterpretLine))
-    assert view.provenance is not None
-    assert view.provenance.nodes[0].startswith("layers.0/")
-    assert view.provenance.operator == "aten.t.default"
+    (origin,) = table.of(line.provenance)
+    assert origin.name == "linear"
+    assert origin.module == "linear"
+    assert origin.operator == "aten.linear.default"
+    place = table.place(origin)
+    assert place is not None
+    assert place.file.endswith("models.py")
+    assert place.function == "forward"
+    program = lower_exported(export("mlp", core=True)).program
+    view = next(line for line in program.lines if isinstance(line, ReinterpretLine))
+    (origin,) = OriginTable(program).of(view.provenance)
+    assert origin.module == "layers.0"
+    assert origin.operator == "aten.t.default"
 
 
 def test_constants_keep_the_names_of_the_state_and_its_memory() -> None:

@@ -7,8 +7,8 @@ import torch
 
 import wrapperir
 from wrapperir.frontend.export import lower_exported
-from wrapperir.frontend.provenance import user_location
-from wrapperir.ir import ExternKernelLine, SourceLocation
+from wrapperir.frontend.provenance import user_place
+from wrapperir.ir import ExternKernelLine, OriginTable, SourcePlace
 
 TORCH = Path(torch.__file__).parent / "nn/modules/linear.py"
 OURS = Path(wrapperir.__file__).parent / "cli/lowering.py"
@@ -43,13 +43,16 @@ USER = ("/home/me/model.py", 7)
 def test_the_innermost_frame_of_the_user(
     frames: list[tuple[str | Path, int]], expected: tuple[str, int] | None
 ) -> None:
-    location = None if expected is None else SourceLocation(*expected)
-    assert user_location(trace_of(*frames)) == location
+    place = None
+    if expected is not None:
+        file, line = expected
+        place = SourcePlace(file=file, line=line, function="forward")
+    assert user_place(trace_of(*frames)) == place
 
 
 def test_what_is_no_trace_has_no_place() -> None:
-    assert user_location(None) is None
-    assert user_location('File "cut off') is None
+    assert user_place(None) is None
+    assert user_place('File "cut off') is None
 
 
 class Outer(torch.nn.Module):
@@ -64,13 +67,12 @@ class Outer(torch.nn.Module):
 
 def test_a_module_of_torch_is_placed_where_it_is_called() -> None:
     exported = torch.export.export(Outer(), (torch.randn(2, 4),))
-    (line,) = [
-        line
-        for line in lower_exported(exported).program.lines
-        if isinstance(line, ExternKernelLine)
-    ]
-    assert line.provenance is not None
-    assert line.provenance.location is not None
-    assert line.provenance.location.file == __file__
-    called = Path(__file__).read_text().splitlines()[line.provenance.location.line - 1]
+    program = lower_exported(exported).program
+    (line,) = [line for line in program.lines if isinstance(line, ExternKernelLine)]
+    table = OriginTable(program)
+    (origin,) = table.of(line.provenance)
+    place = table.place(origin)
+    assert place is not None
+    assert place.file == __file__
+    called = Path(__file__).read_text().splitlines()[place.line - 1]
     assert "self.inner(x)" in called

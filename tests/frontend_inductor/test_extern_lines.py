@@ -15,6 +15,7 @@ from wrapperir.ir import (
     DType,
     ExternKernelLine,
     MultiOutputLine,
+    OriginTable,
     TensorType,
     TorchEnum,
     TupleType,
@@ -144,21 +145,25 @@ def test_an_operator_of_the_users_that_mutates() -> None:
 def test_where_a_call_comes_from_is_told() -> None:
     program = capture_one(lambda x: x @ x, torch.randn(4, 4))
     (call,) = lines_of(program, ExternKernelLine)
-    assert call.provenance is not None
-    assert call.provenance.operator == "aten.mm.default"
-    assert call.provenance.location is not None
-    assert call.provenance.location.file == __file__
+    table = OriginTable(program)
+    (origin,) = table.of(call.provenance)
+    assert origin.operator == "aten.mm.default"
+    (place,) = table.stack(origin)
+    assert place.file == __file__
+    assert place.function == "<lambda>"
 
 
 def test_a_call_made_of_several_nodes_names_the_operator_that_was_written() -> None:
     linear = torch.nn.Linear(4, 4)
     program = capture_one(lambda x: linear(x).relu(), torch.randn(4, 4))
     (call,) = lines_of(program, ExternKernelLine)
-    assert call.provenance is not None
-    assert len(call.provenance.nodes) > 1
-    assert call.provenance.operator == "aten.addmm.default"
-    assert call.provenance.location is not None
-    assert call.provenance.location.file == __file__
+    table = OriginTable(program)
+    first, *others = table.of(call.provenance)
+    assert others
+    assert first.operator == "aten.addmm.default"
+    place = table.place(first)
+    assert place is not None
+    assert place.file == __file__
 
 
 @pytest.mark.skipif(

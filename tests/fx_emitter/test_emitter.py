@@ -14,7 +14,15 @@ from tests.cli.files import invoke
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import Artifact, check_support, emit_program, read_artifact
 from wrapperir.emit.pipeline import build_artifact, find_emitter
-from wrapperir.ir import LINES, Program, Provenance, SourceLocation, VendorLayout, tensor
+from wrapperir.ir import (
+    LINES,
+    NodeOrigin,
+    Program,
+    Provenance,
+    SourcePlace,
+    VendorLayout,
+    tensor,
+)
 from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.text import parse_program
 from wrapperir_fx.emitter import FxEmitter
@@ -135,9 +143,13 @@ def test_the_command_line_writes_and_runs_it(tmp_path: Path) -> None:
 def noted(text: str) -> Program:
     """Return a program, each line of which comes from where ``text`` says."""
     program = parse_program(TEXT)
-    origin = Provenance(nodes=(text,), operator=text, location=SourceLocation(text, 3))
-    lines = tuple(evolve(line, provenance=origin) for line in program.lines)
-    return evolve(program, lines=lines)
+    provenance = Provenance(origins=("a",))
+    return evolve(
+        program,
+        lines=tuple(evolve(line, provenance=provenance) for line in program.lines),
+        places=(SourcePlace(file=text, line=3, function=text),),
+        origins=(NodeOrigin(name="a", operator=text, place=0),),
+    )
 
 
 def statements(program: Program) -> str:
@@ -155,7 +167,4 @@ def test_where_a_line_comes_from_is_a_remark(text: str) -> None:
 
 def test_where_a_line_comes_from_is_to_be_read() -> None:
     code = build_graph(noted("m\u00f6del")).graph.python_code("self", verbose=True).src
-    assert (
-        "# File: m\u00f6del:3 in forward, code: m\u00f6del; m\u00f6del; m\u00f6del:3"
-        in code
-    )
+    assert "# File: m\u00f6del:3 in m\u00f6del, code: a; m\u00f6del; m\u00f6del:3" in code

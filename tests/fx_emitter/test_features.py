@@ -206,7 +206,7 @@ def test_nodes_say_where_they_came_from(device: torch.device) -> None:
     assert line in ran.program.lines
     assert launch.meta["provenance"] is line.provenance
     assert line.provenance is not None
-    assert {"sin", "mul"} <= set(line.provenance.nodes)
+    assert {"sin", "mul"} <= set(line.provenance.origins)
 
 
 def test_a_graph_prints_with_places_in_the_model() -> None:

@@ -387,7 +387,7 @@ def all_lines(program: Program) -> list[Line]:
 def test_what_is_in_no_node_is_in_a_meta() -> None:
     program = parse_program(EVERYTHING)
     lines = tuple(
-        evolve(line, provenance=Provenance(operator=f"op{index}"))
+        evolve(line, provenance=Provenance(origins=(f"op{index}",)))
         for index, line in enumerate(program.lines)
     )
     parts = build_graph(evolve(program, lines=lines))

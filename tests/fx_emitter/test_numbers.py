@@ -22,6 +22,7 @@ from wrapperir.ir import (
     Input,
     Number,
     Operation,
+    OriginTable,
     Program,
     ScalarType,
     Symbol,
@@ -56,7 +57,7 @@ How = Callable[[NumberNodes], Callable[[Expr], graph_nodes.GraphNumber]]
 def graph_of(*exprs: Expr, how: How = lambda numbers: numbers.value) -> GraphModule:
     """Return a graph of expressions over ``VALUES``."""
     fakes = FakeValues(ProgramFacts(PROGRAM))
-    nodes = GraphNodes()
+    nodes = GraphNodes(OriginTable(PROGRAM))
     kinds = NumberKinds({name: KINDS[type(value)] for name, value in VALUES.items()})
     numbers = NumberNodes(nodes, fakes, kinds)
     for name in VALUES:

@@ -32,9 +32,14 @@ program @main(%x: f32[s0, 4]) {
   constant %w: f32[4] = "w"
   %y = allocate f32[s0, 4]
   comment "scaled"
-  extern_kernel aten.mul.out(%x, %w, out = %y) writes(%y) from(nodes("mul"), at("m.py", 3))
+  extern_kernel aten.mul.out(%x, %w, out = %y) writes(%y) from(mul)
   free %x
   return %y, s0
+}
+
+origins {
+  place 0: "m.py" 3
+  mul: at 0
 }
 """
 

@@ -67,7 +67,7 @@ def test_an_out_argument_is_a_write() -> None:
 
 def test_provenance_holds_until_changed() -> None:
     b = ProgramBuilder()
-    relu = Provenance(nodes=("relu",))
+    relu = Provenance(origins=("relu",))
     b.at(relu).comment("first").comment("second").at(None).comment("third")
     assert [line.provenance for line in b.build().lines] == [relu, relu, None]
 

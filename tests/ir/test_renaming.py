@@ -47,7 +47,7 @@ wrapperir 1
 program @main(%x: f32[4]) {
   %r = subgraph_call @f (%x) : f32[4] {
     body (%p: f32[4]) {
-      %a = extern_kernel aten.neg.default(%p) : f32[4] from(nodes("x"))
+      %a = extern_kernel aten.neg.default(%p) : f32[4] from(x)
       return %a
     }
   }

@@ -2,7 +2,7 @@
 
 import pytest
 
-from wrapperir.ir import CPU, Access, Device, DType, Provenance, Symbol, TensorType, tensor
+from wrapperir.ir import CPU, Access, Device, DType, NodeOrigin, Symbol, TensorType, tensor
 from wrapperir.lowering.kernel import KernelLaunch, SizeSymbol
 from wrapperir.lowering.loops import (
     Apply,
@@ -42,7 +42,7 @@ def _scaled(
             Apply(result="y", dtype=DType.F32, op=ScalarOp.MUL, operands=("x", "c")),
             Store(buffer=target, index=index, value="y"),
         ),
-        provenance=(Provenance(nodes=(name,), operator="aten.mul.Scalar"),),
+        origins=(NodeOrigin(name=name, operator="aten.mul.Scalar"),),
     )
 
 

@@ -17,7 +17,7 @@ from tests.lowering.triton_nests import (
     store,
 )
 from wrapperir.diagnostics import Position
-from wrapperir.ir import DType, Provenance, Symbol, tensor
+from wrapperir.ir import DType, NodeOrigin, Symbol, tensor
 from wrapperir.lowering.kernel import SizeSymbol
 from wrapperir.lowering.loops import (
     BufferView,
@@ -55,7 +55,9 @@ def test_each_instruction_is_a_line() -> None:
         Store(buffer="y", index=(I0, I1), value="v5", mask="v4"),
         Store(buffer="z", index=(), value="v5", mode=StoreMode.ADD),
     )
-    text = format_nest(evolve(every, provenance=(Provenance(operator="aten.some"),)))
+    text = format_nest(
+        evolve(every, origins=(NodeOrigin(name="some", operator="aten.some"),))
+    )
     assert (
         text.text
         == """\

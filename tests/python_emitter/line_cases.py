@@ -94,6 +94,7 @@ class Case:
     lines: str
     python: str
     outputs: str = "%r"
+    origins: str = ""
 
     @property
     def text(self) -> str:
@@ -103,7 +104,7 @@ class Case:
         return (
             f"{head}  symbol s0: int 2..100 = size(%x, 0)\n"
             f'  constant %w: f32[8, 8] = "fc.weight"\n{lines}\n'
-            f"  return {self.outputs}\n}}\n"
+            f"  return {self.outputs}\n}}\n{textwrap.dedent(self.origins)}"
         )
 
     @property
@@ -232,6 +233,16 @@ CASES = {
         del p
         """,
         outputs="%r, %q",
+        origins="""
+        origins {
+          place 0: "model.py" 7
+          place 1: "model.py" 8
+          place 2: "model.py" 9
+          mm: at 0
+          neg: at 1
+          view: at 2
+        }
+        """,
     ),
     "pool, of dtypes and views": Case(
         """
@@ -549,6 +560,16 @@ wait_event %e @cpu stream(2)
         del b
         """,
         outputs="%r, %q",
+        origins="""
+        origins {
+          place 0: "model.py" 7
+          place 1: "model.py" 8
+          place 2: "model.py" 9
+          mm: at 0
+          neg: at 1
+          view: at 2
+        }
+        """,
     ),
     "extern_kernel, arguments": Case(
         """
@@ -671,33 +692,50 @@ c = float(r.size(1))
     "comment": Case(R + 'comment "a\\nremark */"', CLONE + "# a\\nremark * /"),
     "provenance": Case(
         """
-        %a = extern_kernel aten.relu.default(%m) : f32[8, 8] \
-from(nodes("relu", "add"), operator("aten.relu.default"), at("model.py", 12))
-        %r = extern_kernel aten.neg.default(%a) : f32[8, 8] \
-from(nodes("relu", "add"), operator("aten.relu.default"), at("model.py", 12))
-        free %a
-        comment "x" from(at("a\\nb.py", 3))
+        %a = extern_kernel aten.relu.default(%m) : f32[8, 8] from(relu, add)
+        %r = extern_kernel aten.neg.default(%a) : f32[8, 8] from(relu, add) by(some_pass)
+        free %a by(insert_frees)
+        comment "x" from(view)
+        comment "y" from(fused 0)
         """,
         """
         # relu, add; aten.relu.default; model.py:12
         a = aten_relu_default(m)
         r = aten_neg_default(a)
         del a
-        # a\\nb.py:3
+        # view; a\\nb.py:3
         # x
+        # a, b, c, d, e, f, g, view and 2 more; aten.relu.default; a\\nb.py:3
+        # y
+        """,
+        origins="""
+        origins {
+          place 0: "main.py" 3
+          place 1: "model.py" 12 "forward" from 0
+          place 2: "a\\nb.py" 3
+          fused 0: a, b, c, d, e, f, g, view, add, relu
+          view: at 2
+          a:
+          b:
+          c:
+          d:
+          e:
+          f:
+          g:
+          add: in "layers.0"
+          relu: "aten.relu.default" at 1
+        }
         """,
     ),
     "provenance of memory": Case(
         """
-        %a = allocate f32[8, 8] from(nodes("mm"), at("model.py", 7))
-        %v = reinterpret %m as f32[8, 8; stride 1, 8] from(nodes("mm"), at("model.py", 7))
-        extern_kernel aten.mm.out(%m, %v, out = %a) writes(%a) \
-from(nodes("mm"), at("model.py", 7))
-        free %v from(nodes("neg"), at("model.py", 8))
-        %r = extern_kernel aten.neg.default(%a) : f32[8, 8] \
-from(nodes("neg"), at("model.py", 8))
+        %a = allocate f32[8, 8] from(mm) by(plan)
+        %v = reinterpret %m as f32[8, 8; stride 1, 8] from(mm)
+        extern_kernel aten.mm.out(%m, %v, out = %a) writes(%a) from(mm)
+        free %v from(neg)
+        %r = extern_kernel aten.neg.default(%a) : f32[8, 8] from(neg)
         free %a
-        %q = reinterpret %r as f32[64] from(nodes("view"), at("model.py", 9))
+        %q = reinterpret %r as f32[64] from(view)
         """,
         """
         a = empty_strided_cpu((8, 8), (8, 1), float32)
@@ -712,6 +750,16 @@ from(nodes("neg"), at("model.py", 8))
         q = reinterpret_tensor(r, (64,), (1,), 0)
         """,
         outputs="%r, %q",
+        origins="""
+        origins {
+          place 0: "model.py" 7
+          place 1: "model.py" 8
+          place 2: "model.py" 9
+          mm: at 0
+          neg: at 1
+          view: at 2
+        }
+        """,
     ),
     "pool, of several types at one place": Case(
         """
@@ -773,6 +821,16 @@ from(nodes("neg"), at("model.py", 8))
             del d, c
         """,
         outputs="%r, %q",
+        origins="""
+        origins {
+          place 0: "model.py" 7
+          place 1: "model.py" 8
+          place 2: "model.py" 9
+          mm: at 0
+          neg: at 1
+          view: at 2
+        }
+        """,
     ),
     "conditional on a condition, for effect": Case(
         """

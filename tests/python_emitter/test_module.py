@@ -24,8 +24,6 @@ from wrapperir.ir import (
     Device,
     Language,
     Program,
-    Provenance,
-    SourceLocation,
     VendorLayout,
     tensor,
 )
@@ -231,9 +229,7 @@ def test_hostile_text_stays_text(text: str) -> None:
     builder = ProgramBuilder()
     x = builder.input(PLAIN)
     weight = builder.constant(PLAIN, text)
-    builder.at(
-        Provenance(nodes=(text, text), operator=text, location=SourceLocation(text, 3))
-    )
+    builder.at(builder.origin("a", operator=text, module=text, stack=[(text, 3, text)]))
     builder.comment(text)
     builder.assert_size_stride(x, (2, 3), (3, 1), text)
     builder.assert_alignment(x, 4, text)

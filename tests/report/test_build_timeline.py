@@ -33,13 +33,18 @@ def memory_of(text: str) -> MemoryTimeline:
 def test_a_buffer_lives_from_its_line_until_its_last_name_is_dropped() -> None:
     version = timeline_of("""\
 program @main(%x: f32[64]) {
-  %a = allocate f32[128] from(nodes("n0", "n1"), operator("aten.f"), at("m.py", 7))
+  %a = allocate f32[128] from(n0, n1)
   %v = reinterpret %a as f32[64; offset 64]
   free %a
   free %x
   %b = reuse %v as f32[16]
   extern_kernel aten.zero_.default(%b) writes(%b)
   return %b
+}
+
+origins {
+  place 0: "m.py" 7
+  n0: "aten.f" at 0
 }
 """)
     (memory,) = version.memories

@@ -41,6 +41,7 @@ from wrapperir.ir import (
     MultiKernelLine,
     MultiOutputLine,
     NearestChoice,
+    NodeOrigin,
     OffsetOf,
     OpaqueType,
     Operation,
@@ -57,7 +58,7 @@ from wrapperir.ir import (
     ScalarType,
     Selection,
     SizeOf,
-    SourceLocation,
+    SourcePlace,
     StrideOf,
     SubgraphCallLine,
     Symbol,
@@ -77,11 +78,8 @@ from wrapperir.ir import (
 
 GPU = Device("cuda", 0)
 S0 = Symbol("s0")
-ORIGIN = Provenance(
-    nodes=("mm", "relu"),
-    operator="aten.mm.default",
-    location=SourceLocation("model.py", 12),
-)
+ORIGIN = Provenance(origins=("mm", "block_1.relu"), passes=("tile_products",))
+FUSED = Provenance(origins=("mm", "a", "b", "c", "d"))
 VECTOR = tensor("f32", (4,))
 FULL = tensor(
     "f16",
@@ -320,4 +318,12 @@ SAMPLE = Program(
         ),
     ),
     outputs=(X, S0, None),
+    places=(
+        SourcePlace(file="model.py", line=12, function="forward"),
+        SourcePlace(file="layers.py", line=30, caller=0),
+    ),
+    origins=(
+        NodeOrigin(name="mm", operator="aten.mm.default", module="layers.0", place=1),
+        NodeOrigin(name="block_1.relu"),
+    ),
 )

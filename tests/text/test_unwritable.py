@@ -157,9 +157,13 @@ LINES: dict[str, tuple[BodyLine, Code]] = {
     "rank": (allocate(size=(1,) * 65, stride=(1,) * 65), Code.TOO_DEEP),
     "block depth": (blocks(65), Code.TOO_DEEP),
     "surrogate": (CommentLine(text="\ud800"), Code.BAD_STRING),
-    "surrogate node": (
-        FreeLine(buffer="a", provenance=Provenance(nodes=("\udfff",))),
-        Code.BAD_STRING,
+    "origin": (
+        FreeLine(buffer="a", provenance=Provenance(origins=("a b",))),
+        Code.BAD_NAME,
+    ),
+    "pass": (
+        FreeLine(buffer="a", provenance=Provenance(passes=("a.b",))),
+        Code.BAD_NAME,
     ),
     "wrong argument": (
         ExternKernelLine(operator="a.b", arguments=({},)),  # type: ignore[arg-type]

@@ -59,6 +59,8 @@ class Code(StrEnum):
     DUPLICATE_NAME = "WIR113"  # Parameters, keywords or bindings have a name twice
     INVALID_RESULT = "WIR114"  # An output or block result is not a name, scalar or none
     SYMBOL_SOURCE = "WIR115"  # A symbol is read from something that does not have it
+    UNKNOWN_ORIGIN = "WIR116"  # A line's origin, or a place, is not listed (a warning)
+    DUPLICATE_ORIGIN = "WIR117"  # Two origins have one name (a warning)
     # 2: lifetimes and aliases
     USE_AFTER_FREE = "WIR201"  # A value is used after its name was dropped
     DOUBLE_FREE = "WIR202"  # A name is freed that was dropped before

@@ -21,6 +21,8 @@ ALLOCATIONS = frozenset({Origin.ALLOCATED, Origin.PROGRAM, Origin.POOL})
 DERIVATIONS = frozenset({Origin.PLACED, Origin.VIEW, Origin.MOVED})
 """Origins of names for known memory."""
 _EFFECTS = LineEffects(None)
+_MOST_NAMES = 8
+"""Origins that a remark names; the program's text has all."""
 
 
 @frozen(eq=False)
@@ -33,6 +35,11 @@ class ProgramFacts:
     def definitions(self) -> Mapping[str, wir.DefinitionLine]:
         """The kernels and multi-kernels, by name."""
         return {line.name: line for line in self.program.definitions}
+
+    @cached_property
+    def origins(self) -> wir.OriginTable:
+        """The origins that lines came from."""
+        return wir.OriginTable(self.program)
 
     @cached_property
     def constants(self) -> frozenset[str]:
@@ -156,17 +163,19 @@ class ProgramFacts:
 def provenances_to_show(lines: Sequence[wir.AnyLine]) -> list[wir.Provenance | None]:
     """Return the provenance to remark before each line; ``None`` for no remark.
 
-    Lines that allocate memory or make views for a call have the call's provenance, which is
+    Lines that allocate memory or make views for a call have the call's origins, which are
     shown before the call alone.
     """
     shown = [line.provenance for line in lines]
-    following: wir.Provenance | None = None  # of the next line that does something
+    following: tuple[str, ...] = ()  # of the next line that does something
     kinds = {type(line): line for line in lines}
     naming = {kind for kind, line in kinds.items() if _only_names_memory(line)}
     for index in range(len(lines) - 1, -1, -1):
+        provenance = shown[index]
+        origins = () if provenance is None else provenance.origins
         if type(lines[index]) not in naming:
-            following = shown[index]
-        elif shown[index] == following:
+            following = origins
+        elif origins == following:
             shown[index] = None
     return shown
 
@@ -179,12 +188,19 @@ def _only_names_memory(line: wir.AnyLine) -> bool:
     return only_names and (bool(origins) or effects.drops is not None)
 
 
-def format_provenance(provenance: wir.Provenance) -> str:
-    """Return ``relu, add; aten.relu.default; model.py:12``; empty if nothing is known."""
-    place = provenance.location
+def format_provenance(provenance: wir.Provenance, table: wir.OriginTable) -> str:
+    """Return ``relu, add; aten.relu.default; model.py:12``; empty if nothing is known.
+
+    Operator and place are those of the first origin that has one.
+    """
+    names = list(provenance.origins[:_MOST_NAMES])
+    more = len(provenance.origins) - len(names)
+    shown = ", ".join(names) + (f" and {more} more" if more else "")
+    origins = table.of(provenance)
+    operator = next((each.operator for each in origins if each.operator), None)
+    place = next(filter(None, map(table.place, origins)), None)
     where = f"{place.file}:{place.line}" if place else ""
-    parts = (", ".join(provenance.nodes), provenance.operator, where)
-    return "; ".join([part for part in parts if part])
+    return "; ".join([part for part in (shown, operator, where) if part])
 
 
 AnyLineT = TypeVar("AnyLineT", bound=wir.AnyLine)
@@ -206,7 +222,7 @@ class Emission:
         self.problems: list[Diagnostic] = [] if problems is None else problems
         self._path: LinePath = ()
         self._index = 0
-        self._remarked: wir.Provenance | None = None
+        self._remarked: tuple[str, ...] = ()
 
     @property
     def path(self) -> LinePath:
@@ -233,10 +249,10 @@ class Emission:
 
     def new_remark(self, origin: wir.Provenance | None) -> str:
         """Return the remark for a line from ``origin``, empty where it was just made."""
-        if origin is None or origin == self._remarked:
+        if origin is None or not origin.origins or origin.origins == self._remarked:
             return ""
-        self._remarked = origin
-        return format_provenance(origin)
+        self._remarked = origin.origins
+        return format_provenance(origin, self.facts.origins)
 
     def check_call(self, line: wir.KernelCallLine) -> None:
         """Refuse the current line, a call, if a kernel cannot run on its device."""

@@ -9,8 +9,8 @@ import torch
 from attrs import evolve
 
 from wrapperir.diagnostics import Code, DiagnosticError
-from wrapperir.frontend.provenance import user_location
-from wrapperir.ir import SourceLocation
+from wrapperir.frontend.provenance import user_place
+from wrapperir.ir import SourcePlace
 
 T = TypeVar("T")
 
@@ -52,14 +52,14 @@ def compile_or_fall_back(
 
 
 def error_origin(
-    error: BaseException, locate: Callable[[object], SourceLocation | None]
+    error: BaseException, locate: Callable[[object], SourcePlace | None]
 ) -> str | None:
     """Return the user's line of what the innermost frame was working on.
 
     ``locate`` returns that of a value of a local variable, if it has one.
     """
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    found: Iterator[SourceLocation | None] = (
+    found: Iterator[SourcePlace | None] = (
         locate(value)
         for frame in reversed(frames)
         for value in list(frame.f_locals.values())
@@ -67,8 +67,8 @@ def error_origin(
     return next((f"{place.file}:{place.line}" for place in found if place), None)
 
 
-def node_location(value: Any) -> SourceLocation | None:
+def node_location(value: Any) -> SourcePlace | None:
     """Return the user's line of a node of a graph; ``None`` for other values."""
     if isinstance(value, torch.fx.Node):
-        return user_location(value.meta.get("stack_trace"))
+        return user_place(value.meta.get("stack_trace"))
     return None

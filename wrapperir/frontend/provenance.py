@@ -1,95 +1,178 @@
-"""Provenance of lines: graph nodes, operators, and places in the user's source."""
+"""Origins of lines: nodes of traced graphs, their operators, modules and stacks."""
 
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
+from attrs import define, evolve, field
 from torch._ops import OperatorBase
 
 import wrapperir
-from wrapperir.ir import Provenance, SourceLocation
+from wrapperir.ir import (
+    NodeOrigin,
+    OriginTable,
+    Program,
+    Provenance,
+    SourcePlace,
+    is_identifier,
+)
 
-NodeProvenance: TypeAlias = dict[Any, tuple[str | None, SourceLocation | None]]
-"""Operator and place of each node of the traced graph that was asked for."""
-
-_FRAME = re.compile(r'File "([^"\n]+)", line (\d+)')
+_FRAME = re.compile(r'File "([^"\n]+)", line (\d+)(?:, in ([^\n]+))?')
 _WRAPPERIR, _TORCH = (
     str(Path(str(package.__file__)).parent / "_")[:-1] for package in (wrapperir, torch)
 )
+_HOLDERS = re.compile(r"\._(?:modules|parameters|buffers)(?=\[)")
+_ITEM = re.compile(r"\[(['\"]?)([^\]'\"]*)\1\]")
+_SLICE = re.compile(r"\.slice\([^)]*\)")
+_SCOPE = re.compile(r"^[LG]\.(?:(?:self|fn)(?:\.|$))?")
 
 
-def user_location(stack_trace: object) -> SourceLocation | None:
-    """Return the place of the innermost frame outside torch and this package.
+def user_stack(stack_trace: object) -> list[SourcePlace]:
+    """Return the places outside torch and this package, the outermost first.
 
-    Without such a frame, as for a module of torch that is lowered by itself, it is the
-    innermost frame in torch; ``None`` if there are no frames.
+    Without any, as for a module of torch that is lowered by itself, they are those in
+    torch.  Places have no callers yet.
     """
     if not isinstance(stack_trace, str):
-        return None
-    in_torch: SourceLocation | None = None
-    # The innermost frame is the last; traces run to many frames.
-    at = len(stack_trace)
-    while (at := stack_trace.rfind('File "', 0, at)) >= 0:
-        frame = _FRAME.match(stack_trace, at)
+        return []
+    own: list[SourcePlace] = []
+    in_torch: list[SourcePlace] = []
+    for frame in _FRAME.finditer(stack_trace):
+        file, line, function = frame.groups()
         # Generated code has names such as <eval_with_key>.
-        if frame is None or frame[1].startswith(("<", _WRAPPERIR)):
-            continue
-        location = SourceLocation(frame[1], int(frame[2]))
-        if not frame[1].startswith(_TORCH):
-            return location
-        in_torch = in_torch or location
-    return in_torch
+        if not file.startswith(("<", _WRAPPERIR)):
+            found = in_torch if file.startswith(_TORCH) else own
+            found.append(SourcePlace(file=file, line=int(line), function=function))
+    return own or in_torch
 
 
-def node_provenance(node: torch.fx.Node) -> Provenance:
-    """Return the node's name, original operator and place in the user's source.
+def user_place(stack_trace: object) -> SourcePlace | None:
+    """Return the innermost place of :func:`user_stack`; ``None`` if it has none."""
+    return next(reversed(user_stack(stack_trace)), None)
 
-    The name is preceded by the path of the module it ran in, as in ``layers.0.fc/mm``.
-    A node of the FX emitter has the provenance of its line.
-    """
-    known = node.meta.get("provenance")
-    if isinstance(known, Provenance):
-        return known
-    original = node.meta.get("original_aten")
+
+def node_facts(node: torch.fx.Node) -> tuple[str | None, str | None, str | None]:
+    """Return the original operator of a node, its module and its stack, as traced."""
+    meta = node.meta
+    original = meta.get("original_aten")
     operator = original if original is not None else node.target
-    return Provenance(
-        nodes=(f"{path}/{node.name}" if (path := _module_path(node)) else node.name,),
-        operator=str(operator) if isinstance(operator, OperatorBase) else None,
-        location=user_location(node.meta.get("stack_trace")),
+    stack = meta.get("nn_module_stack") or meta.get("fwd_nn_module_stack")
+    path: object = list(stack.values())[-1][0] if stack else None
+    trace = meta.get("stack_trace")
+    return (
+        str(operator) if isinstance(operator, OperatorBase) else None,
+        path if isinstance(path, str) and not path.startswith("_empty_nn") else None,
+        trace if isinstance(trace, str) else None,
     )
 
 
-def _module_path(node: torch.fx.Node) -> str:
-    stack = node.meta.get("nn_module_stack")
-    if not stack:
-        return ""
-    path: object = list(stack.values())[-1][0]
-    return path if isinstance(path, str) and not path.startswith("_empty_nn") else ""
-
-
-def origins_provenance(origins: Iterable[Any], known: NodeProvenance) -> Provenance | None:
-    """Return the provenance of a line that was made from these nodes of the traced graph.
-
-    Operator and place come from the first node that has one.  For an operator call this is
-    the node that was lowered; nodes that were fused into it come later.
-    """
-    nodes = [node for node in origins if node.op == "call_function"]
-    if not nodes:
+def module_path(path: str | None) -> str | None:
+    """Return ``layers.0.mlp`` for a path of Dynamo's; ``None`` for the outermost module."""
+    if path is None:
         return None
-    facts = [known.get(node) or _find_facts(node, known) for node in nodes]
-    return Provenance(
-        nodes=tuple([node.name for node in nodes]),
-        operator=next((operator for operator, _ in facts if operator), None),
-        location=next((location for _, location in facts if location), None),
+    flat = _ITEM.sub(r".\2", _HOLDERS.sub("", _SLICE.sub("", path)))
+    return _SCOPE.sub("", flat) or None
+
+
+@define(eq=False)
+class TracedOrigins:
+    """The origins of a program under construction, and their places.
+
+    A node of the first graph has its own name.  Nodes of the graphs of blocks have the
+    number of the graph before theirs, as in ``block_1.sin``.
+    """
+
+    _names: dict[Any, str] = field(factory=dict[Any, str])
+    _graphs: dict[Any, str] = field(factory=dict[Any, str])
+    _origins: dict[str, NodeOrigin] = field(factory=dict[str, NodeOrigin])
+    _places: dict[SourcePlace, int] = field(factory=dict[SourcePlace, int])
+    _stacks: dict[str | None, int | None] = field(factory=dict[str | None, int | None])
+    _provenances: dict[tuple[str, ...], Provenance] = field(
+        factory=dict[tuple[str, ...], Provenance]
     )
 
+    def provenance(self, *nodes: Any) -> Provenance:
+        """Return the provenance of a line that was made from these nodes.
 
-def _find_facts(
-    node: Any, known: NodeProvenance
-) -> tuple[str | None, SourceLocation | None]:
-    original = node.meta.get("original_aten")
-    location = user_location(node.meta.get("stack_trace"))
-    known[node] = facts = (None if original is None else str(original), location)
-    return facts
+        A node of the FX emitter has the provenance of its line.
+        """
+        if len(nodes) == 1:
+            known = nodes[0].meta.get("provenance")
+            if isinstance(known, Provenance):
+                self._list_emitted(known, nodes[0])
+                return known
+        return self.named(self.origin(node).name for node in nodes)
+
+    def named(self, names: Iterable[str]) -> Provenance:
+        """Return the provenance of origins by their names, each once."""
+        key = tuple(dict.fromkeys(names))
+        found = self._provenances.get(key)
+        if found is None:
+            found = self._provenances[key] = Provenance(origins=key)
+        return found
+
+    def of_lowered(self, origins: Iterable[Any]) -> Provenance | None:
+        """Return the provenance for Inductor's origins; ``None`` without an operator call.
+
+        The node that was lowered comes first; nodes that were fused into it follow.
+        """
+        nodes = [node for node in origins if node.op == "call_function"]
+        return self.provenance(*nodes) if nodes else None
+
+    def origin(self, node: Any) -> NodeOrigin:
+        """Return the origin that a node is, which is listed from now on."""
+        name = self._names.get(node)
+        if name is None:
+            operator, path, trace = node_facts(node)
+            name = self._names[node] = self._new_name(node)
+            self._origins[name] = NodeOrigin(
+                name=name,
+                operator=operator,
+                module=module_path(path),
+                place=self._place(trace),
+            )
+        return self._origins[name]
+
+    def include(self, program: Program) -> None:
+        """List the origins of a program, some of whose lines are kept."""
+        table = OriginTable(program)
+        for origin in program.origins:
+            place = self._add_places(table.stack(origin))
+            self._origins.setdefault(origin.name, evolve(origin, place=place))
+
+    def listed(self, program: Program) -> Program:
+        """Return a program with the origins and places so far."""
+        return evolve(
+            program, origins=tuple(self._origins.values()), places=tuple(self._places)
+        )
+
+    def _list_emitted(self, provenance: Provenance, node: Any) -> None:
+        """List the origins of a node of the FX emitter that has no program any more."""
+        for name in provenance.origins:
+            if name not in self._origins:
+                place = self._place(node.meta.get("stack_trace"))
+                self._origins[name] = NodeOrigin(name=name, place=place)
+
+    def _new_name(self, node: Any) -> str:
+        count = len(self._graphs)
+        label = self._graphs.setdefault(node.graph, f"block_{count}." if count else "")
+        name = f"{label}{node.name if is_identifier(node.name) else 'node'}"
+        unique, number = name, 0
+        while unique in self._origins:
+            number += 1
+            unique = f"{name}_{number}"
+        return unique
+
+    def _place(self, trace: str | None) -> int | None:
+        if trace not in self._stacks:
+            self._stacks[trace] = self._add_places(user_stack(trace))
+        return self._stacks[trace]
+
+    def _add_places(self, stack: Iterable[SourcePlace]) -> int | None:
+        caller: int | None = None
+        for place in stack:
+            called = evolve(place, caller=caller)
+            caller = self._places.setdefault(called, len(self._places))
+        return caller

@@ -20,8 +20,6 @@ from wrapperir.ir.definition import DefinitionLine as DefinitionLine
 from wrapperir.ir.definition import KernelDefinitionLine as KernelDefinitionLine
 from wrapperir.ir.definition import Line as Line
 from wrapperir.ir.definition import MultiKernelLine as MultiKernelLine
-from wrapperir.ir.definition import Provenance as Provenance
-from wrapperir.ir.definition import SourceLocation as SourceLocation
 from wrapperir.ir.expr import MAX_DEPTH as MAX_DEPTH
 from wrapperir.ir.expr import EvaluationError as EvaluationError
 from wrapperir.ir.expr import Expr as Expr
@@ -75,10 +73,16 @@ from wrapperir.ir.names import RESERVED_SYMBOLS as RESERVED_SYMBOLS
 from wrapperir.ir.names import FreshNames as FreshNames
 from wrapperir.ir.names import is_identifier as is_identifier
 from wrapperir.ir.names import is_operator as is_operator
+from wrapperir.ir.names import is_origin as is_origin
+from wrapperir.ir.origins import OriginTable as OriginTable
+from wrapperir.ir.origins import trim_origins as trim_origins
 from wrapperir.ir.program import SCHEMA_VERSION as SCHEMA_VERSION
 from wrapperir.ir.program import ConstantInput as ConstantInput
 from wrapperir.ir.program import Input as Input
 from wrapperir.ir.program import Program as Program
+from wrapperir.ir.provenance import NodeOrigin as NodeOrigin
+from wrapperir.ir.provenance import Provenance as Provenance
+from wrapperir.ir.provenance import SourcePlace as SourcePlace
 from wrapperir.ir.selection import BenchmarkChoice as BenchmarkChoice
 from wrapperir.ir.selection import ComputedChoice as ComputedChoice
 from wrapperir.ir.selection import FirstChoice as FirstChoice

@@ -7,7 +7,7 @@ from attrs import evolve
 
 from wrapperir.ir import line as lines
 from wrapperir.ir.arguments import SymbolKind, SymbolSource
-from wrapperir.ir.definition import DefinitionLine, Provenance
+from wrapperir.ir.definition import DefinitionLine
 from wrapperir.ir.expr import Expr, Symbol
 from wrapperir.ir.kernel import ZeroMode
 from wrapperir.ir.names import FreshNames
@@ -22,6 +22,7 @@ from wrapperir.ir.operands import (
     names_of,
     operator_name,
 )
+from wrapperir.ir.provenance import Provenance
 from wrapperir.ir.types import CPU, Device, EventType, PoolType, TensorType, ValueType
 
 BlockBody: TypeAlias = Callable[..., Sequence[Operand] | Operand]

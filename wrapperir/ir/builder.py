@@ -14,6 +14,7 @@ from wrapperir.ir.multi_kernel_builder import identity, multi_kernel_line
 from wrapperir.ir.names import FreshNames
 from wrapperir.ir.operands import KernelOperand, NamedValue, Operand, as_argument
 from wrapperir.ir.program import ConstantInput, Input, Program
+from wrapperir.ir.provenance import NodeOrigin, Provenance, SourcePlace
 from wrapperir.ir.selection import FirstChoice, Selection
 from wrapperir.ir.types import TensorType, ValueType
 
@@ -46,6 +47,8 @@ class ProgramBuilder(BlockBuilder):
         self._symbols: list[SymbolDefinitionLine] = []
         self._constants: list[ConstantInput] = []
         self._definitions: list[DefinitionLine] = []
+        self._origins: list[NodeOrigin] = []
+        self._places: dict[SourcePlace, int] = {}
         self._multi_kernels: dict[Hashable, list[MultiKernelLine]] = {}
 
     def input(
@@ -89,6 +92,27 @@ class ProgramBuilder(BlockBuilder):
             )
         )
         return Symbol(name)
+
+    def origin(
+        self,
+        name: str,
+        *,
+        operator: str | None = None,
+        module: str | None = None,
+        stack: Sequence[tuple[str, int, str | None]] = (),
+    ) -> Provenance:
+        """List an origin, and return the provenance of lines that came from it.
+
+        ``stack`` has the file, line and function of each place, the outermost first.
+        """
+        caller: int | None = None
+        for file, line, function in stack:
+            place = SourcePlace(file=file, line=line, function=function, caller=caller)
+            caller = self._places.setdefault(place, len(self._places))
+        self._origins.append(
+            NodeOrigin(name=name, operator=operator, module=module, place=caller)
+        )
+        return Provenance(origins=(name,))
 
     def kernel(self, definition: KernelDefinitionLine) -> KernelDefinitionLine:
         """Add a kernel definition."""
@@ -151,4 +175,6 @@ class ProgramBuilder(BlockBuilder):
             definitions=tuple(self._definitions),
             lines=tuple(self._lines),
             outputs=tuple(as_argument(output) for output in outputs),
+            places=tuple(self._places),
+            origins=tuple(self._origins),
         )

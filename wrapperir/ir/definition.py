@@ -13,24 +13,8 @@ from wrapperir.ir.kernel import (
     Language,
     Parameter,
 )
+from wrapperir.ir.provenance import Provenance
 from wrapperir.ir.selection import FirstChoice, Selection
-
-
-@frozen
-class SourceLocation:
-    """A place in the user's source: file and 1-based line."""
-
-    file: str
-    line: int
-
-
-@frozen(kw_only=True)
-class Provenance:
-    """Where a line came from, as data: never interpreted, only shown."""
-
-    nodes: tuple[str, ...] = ()
-    operator: str | None = None
-    location: SourceLocation | None = None
 
 
 @frozen(kw_only=True)

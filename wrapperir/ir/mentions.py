@@ -16,9 +16,9 @@ from wrapperir.ir.arguments import (
     SymbolSource,
     ValueOf,
 )
-from wrapperir.ir.definition import Provenance
 from wrapperir.ir.expr import Operation, Symbol, symbols_in
 from wrapperir.ir.line import AnyLine, Block
+from wrapperir.ir.provenance import Provenance
 from wrapperir.ir.types import PoolType, TensorType, TupleType, ValueType
 
 

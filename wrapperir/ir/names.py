@@ -21,6 +21,11 @@ def is_operator(text: str) -> bool:
     return len(text) <= 1000 and _OPERATOR.fullmatch(text) is not None
 
 
+def is_origin(text: str) -> bool:
+    """Say whether ``text`` may name an origin: an identifier, or several with dots."""
+    return is_identifier(text) or is_operator(text)
+
+
 class FreshNames:
     """Gives out names that are unique in a program."""
 

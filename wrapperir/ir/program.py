@@ -5,6 +5,7 @@ from attrs import frozen
 from wrapperir.ir.arguments import Argument
 from wrapperir.ir.definition import DefinitionLine
 from wrapperir.ir.line import BodyLine, SymbolDefinitionLine
+from wrapperir.ir.provenance import NodeOrigin, SourcePlace
 from wrapperir.ir.types import TensorType, ValueType
 
 SCHEMA_VERSION = 1
@@ -42,7 +43,8 @@ class Program:
     """Inputs, symbols, constants, kernel definitions, lines and outputs.
 
     ``symbols`` are known on entry; their sources are inputs and earlier symbols.
-    Outputs are names, scalar expressions or ``None``.
+    Outputs are names, scalar expressions or ``None``.  ``origins`` are what lines came
+    from, and ``places`` those of the user's source that origins came from.
     """
 
     name: str = "main"
@@ -52,3 +54,5 @@ class Program:
     definitions: tuple[DefinitionLine, ...] = ()
     lines: tuple[BodyLine, ...] = ()
     outputs: tuple[Argument, ...] = ()
+    places: tuple[SourcePlace, ...] = ()
+    origins: tuple[NodeOrigin, ...] = ()

@@ -35,7 +35,7 @@ def assemble(
         if position < plan.loops:
             inner = _inner_loop(plan, position, loops[position], reuse, emitted)
             body.append(InnerLoop(axes=flat.inner, body=inner))
-    return Nest(name=name, axes=flat.parallel, body=tuple(body), provenance=flat.provenance)
+    return Nest(name=name, axes=flat.parallel, body=tuple(body), origins=flat.origins)
 
 
 def _inner_loop(

@@ -53,7 +53,7 @@ def combine(
         left,
         code=(*left.code, *right.code),
         deep=(*left.deep, *right.deep),
-        provenance=(*first.provenance, *second.provenance),
+        origins=(*first.origins, *second.origins),
     )
 
 

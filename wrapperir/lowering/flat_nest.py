@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 
 from attrs import evolve, frozen
 
-from wrapperir.ir import Expr, Provenance, Symbol
+from wrapperir.ir import Expr, NodeOrigin, Symbol
 from wrapperir.lowering.indexing import IndexRanges
 from wrapperir.lowering.kernel import SizeSymbols, symbol_intervals
 from wrapperir.lowering.loops import (
@@ -55,7 +55,7 @@ class FlatNest:
     inner: tuple[Axis, ...]
     code: tuple[Instruction, ...]
     deep: tuple[bool, ...]
-    provenance: tuple[Provenance, ...] = ()
+    origins: tuple[NodeOrigin, ...] = ()
 
     @property
     def axes(self) -> tuple[Axis, ...]:
@@ -119,7 +119,7 @@ def flatten(nest: Nest, prefix: str, symbols: SizeSymbols) -> FlatNest | None:
         inner=kept,
         code=tuple(map(rename.instruction, code)),
         deep=tuple(deep),
-        provenance=nest.provenance,
+        origins=nest.origins,
     )
 
 

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping
 
 from attrs import define, evolve, field, frozen
 
-from wrapperir.ir import DType, Expr, Provenance, Symbol, TensorType, floordiv, mod, mul
+from wrapperir.ir import DType, Expr, NodeOrigin, Symbol, TensorType, floordiv, mod, mul
 from wrapperir.lowering.flat_nest import FlatNest, is_atomic
 from wrapperir.lowering.indexing import IndexRanges
 from wrapperir.lowering.kernel import SizeSymbols
@@ -54,7 +54,7 @@ class Producer:
     code: tuple[Instruction, ...]
     store: Store
     axes: Mapping[str, Expr]
-    provenance: tuple[Provenance, ...] = ()
+    origins: tuple[NodeOrigin, ...] = ()
 
     @property
     def sources(self) -> set[str]:
@@ -91,8 +91,8 @@ def producer_of(
     ):
         return None
     is_whole = len(code) + 1 >= len(flat.code)
-    provenance = flat.provenance if is_whole else ()
-    return Producer(code=code, store=store, axes=axes, provenance=provenance)
+    origins = flat.origins if is_whole else ()
+    return Producer(code=code, store=store, axes=axes, origins=origins)
 
 
 def _inverse(
@@ -158,7 +158,7 @@ def inline_producer(
         reader,
         code=tuple(code),
         deep=tuple(deep),
-        provenance=(*producer.provenance, *reader.provenance),
+        origins=(*producer.origins, *reader.origins),
     )
 
 

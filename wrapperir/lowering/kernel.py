@@ -16,7 +16,7 @@ from wrapperir.ir import (
     Access,
     DType,
     Expr,
-    Provenance,
+    NodeOrigin,
     ScalarParameter,
     Symbol,
     TensorType,
@@ -60,7 +60,7 @@ class KernelLaunch:
     buffers: tuple[str, ...]
     symbols: tuple[str, ...] = ()
     messages: tuple[str, ...] = ()
-    provenance: tuple[Provenance, ...] = ()
+    origins: tuple[NodeOrigin, ...] = ()
     in_place: tuple[tuple[str, str], ...] = ()
 
 
@@ -179,7 +179,7 @@ def kernel_of(
         buffers=tuple(names),
         symbols=tuple(sizes),
         messages=messages,
-        provenance=nest.provenance,
+        origins=nest.origins,
     )
 
 

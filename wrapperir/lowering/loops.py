@@ -24,7 +24,7 @@ from typing import TypeAlias, Union
 
 from attrs import field, frozen
 
-from wrapperir.ir import DType, Expr, Provenance, TensorType
+from wrapperir.ir import DType, Expr, NodeOrigin, TensorType
 from wrapperir.lowering.scalar_op import ReduceOp, ScalarOp
 
 
@@ -168,14 +168,14 @@ Step: TypeAlias = Union[Instruction, InnerLoop]
 class Nest:
     """Loops that become one kernel: parallel axes, outermost first, around a body.
 
-    ``name`` is unique in its graph.  ``provenance`` has one entry for each node of the
+    ``name`` is unique in its graph.  ``origins`` has one entry for each node of the
     ATen graph that the nest computes.
     """
 
     name: str
     axes: tuple[Axis, ...]
     body: tuple[Step, ...]
-    provenance: tuple[Provenance, ...] = ()
+    origins: tuple[NodeOrigin, ...] = ()
 
 
 @frozen(kw_only=True)

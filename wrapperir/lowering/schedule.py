@@ -7,7 +7,7 @@ from typing import TypeAlias, Union
 
 from attrs import evolve, field, frozen
 
-from wrapperir.ir import Provenance, TensorType, symbols_in
+from wrapperir.ir import NodeOrigin, TensorType, symbols_in
 from wrapperir.lowering.assembly import assemble
 from wrapperir.lowering.axes import arrange_axes
 from wrapperir.lowering.costs import TypicalSizes
@@ -324,7 +324,7 @@ def _literal_key(kernel: LoopKernel) -> object:
 def kernel_title(nest: Nest) -> str:
     """Return a name for a nest's kernel: what it loops over and the operators it has."""
     kind = "reduce" if any(isinstance(step, InnerLoop) for step in nest.body) else "map"
-    operators = dict.fromkeys(map(_operator_name, nest.provenance))
+    operators = dict.fromkeys(map(_operator_name, nest.origins))
     words = [kind, *filter(None, operators)]
     title = ""
     for word in words:
@@ -334,9 +334,9 @@ def kernel_title(nest: Nest) -> str:
     return title
 
 
-def _operator_name(provenance: Provenance) -> str:
+def _operator_name(origin: NodeOrigin) -> str:
     """Return ``add`` for ``aten.add.Tensor``."""
-    parts = (provenance.operator or "").removeprefix("torch.ops.").split(".")
+    parts = (origin.operator or "").removeprefix("torch.ops.").split(".")
     name = parts[1] if len(parts) > 1 else parts[0]
     return re.sub(r"\W", "_", name).strip("_")
 

@@ -9,7 +9,7 @@ from typing import TypeAlias, Union
 
 from attrs import define, evolve, field, frozen
 
-from wrapperir.ir import Access, Provenance, ScalarParameter
+from wrapperir.ir import Access, NodeOrigin, ScalarParameter
 from wrapperir.lowering.kernel import KernelLaunch
 from wrapperir.lowering.loops import ExternCall
 from wrapperir.lowering.renderer import (
@@ -34,7 +34,7 @@ class SequenceLaunch:
     buffers: tuple[str, ...]
     symbols: tuple[str, ...] = ()
     messages: tuple[str, ...] = ()
-    provenance: tuple[Provenance, ...] = ()
+    origins: tuple[NodeOrigin, ...] = ()
     in_place: tuple[tuple[str, str], ...] = ()
 
 
@@ -177,6 +177,6 @@ def _joined(
         buffers=tuple(arguments.buffers),
         symbols=tuple(arguments.symbols),
         messages=tuple(message for each in launches for message in each.messages),
-        provenance=tuple(part for each in launches for part in each.provenance),
+        origins=tuple(part for each in launches for part in each.origins),
         in_place=tuple((last, name) for name, last in final.items() if name in known),
     )

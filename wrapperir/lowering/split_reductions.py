@@ -188,7 +188,7 @@ def split_reduction(
         inner=tuple(split_axes),
         code=(*partials, *second_code),
         deep=(*(True,) * len(partials), *(False,) * len(second_code)),
-        provenance=flat.provenance,
+        origins=flat.origins,
     )
     if product is not None:
         second = unroll(second, symbols, most=MOST_POINTS_ON_GPU, any_loop=True)

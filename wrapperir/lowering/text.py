@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from attrs import define, field, frozen
 
 from wrapperir.diagnostics import LinePath, Position
-from wrapperir.ir import DType, Expr, Provenance
+from wrapperir.ir import DType, Expr, NodeOrigin
 from wrapperir.lowering.explain import format_bytes
 from wrapperir.lowering.kernel import KernelLaunch, SizeSymbols
 from wrapperir.lowering.loops import (
@@ -52,7 +52,7 @@ class LoopText:
 def format_nest(nest: Nest) -> LoopText:
     """Return the text of a nest."""
     writer = _Writer()
-    writer.nest(nest, f"nest {nest.name}", (), _operators(nest.provenance))
+    writer.nest(nest, f"nest {nest.name}", (), _operators(nest.origins))
     return writer.finished()
 
 
@@ -66,7 +66,7 @@ def format_graph(graph: LoopGraph) -> LoopText:
         path: LinePath = ("items", number)
         writer.add("")
         if isinstance(item, Nest):
-            operators = _operators(item.provenance)
+            operators = _operators(item.origins)
             writer.nest(item, f"nest {item.name}", path, operators)
         else:
             writer.add(_format_call(item), path)
@@ -98,7 +98,7 @@ def format_schedule(schedule: Schedule, symbols: SizeSymbols) -> LoopText:
         else:
             text = _format_call(item)
         writer.add(text, ("items", number), remark=_format_traffic(traffic))
-        if isinstance(item, KernelLaunch) and (operators := _operators(item.provenance)):
+        if isinstance(item, KernelLaunch) and (operators := _operators(item.origins)):
             writer.add(f"# {operators}", depth=1)
     writer.outputs(schedule.outputs)
     calls = sum(isinstance(item, ExternCall) for item in schedule.items)
@@ -237,7 +237,7 @@ def _format_call(call: ExternCall) -> str:
     return f"call {call.name}({given}) -> {', '.join(call.writes) or 'nothing'}"
 
 
-def _operators(provenance: Iterable[Provenance]) -> str:
+def _operators(origins: Iterable[NodeOrigin]) -> str:
     """Return the operators that an item computes, each once."""
-    names = dict.fromkeys(each.operator for each in provenance if each.operator)
+    names = dict.fromkeys(each.operator for each in origins if each.operator)
     return ", ".join(filter(None, names))

@@ -5,7 +5,14 @@ from collections.abc import Mapping, Sequence
 
 from wrapperir.analysis import StorageKind, analyze_memory
 from wrapperir.diagnostics import LinePath, Position
-from wrapperir.ir import DEFAULT_SPACE, Number, PoolType, Program, TensorType
+from wrapperir.ir import (
+    DEFAULT_SPACE,
+    Number,
+    OriginTable,
+    PoolType,
+    Program,
+    TensorType,
+)
 from wrapperir.planning import Buffer, Sections, first_fit
 from wrapperir.report.spans import (
     FlatLines,
@@ -50,7 +57,7 @@ def build_timeline(
     :data:`~wrapperir.report.spans.MOST` bytes.
     """
     memory = analyze_memory(program, values)
-    flat = flatten(memory, positions)
+    flat = flatten(memory, positions, OriginTable(program))
     memories: dict[str, list[StorageSpan]] = {}
     for span in find_spans(memory, flat, values):
         memories.setdefault(_memory_name(span.storage.type), []).append(span)
@@ -127,7 +134,7 @@ def _buffer(span: StorageSpan, address: int, flat: FlatLines) -> TimelineBuffer:
         kind = BufferKind.PERHAPS_RESULT
     before = kind in (BufferKind.INPUT, BufferKind.DONATED, BufferKind.CONSTANT)
     makers = [at for at in (span.line, span.writer) if at is not None]
-    origins = (format_provenance(flat.bodies[at].provenance) for at in makers)
+    origins = (format_provenance(flat.bodies[at].provenance, flat.origins) for at in makers)
     return TimelineBuffer(
         name=storage.name,
         aliases=tuple(dict.fromkeys(n for n in storage.names if n != storage.name)),

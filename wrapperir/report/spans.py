@@ -32,15 +32,21 @@ MOST = 1 << 50
 class FlatLines:
     """Lines in the order of the text, and the indices of each block's lines.
 
-    ``starts`` has an index for each line of a block, and one more for where it ends.
+    ``starts`` has an index for each line of a block, and one more for where it ends;
+    ``origins`` are what lines came from.
     """
 
     lines: tuple[TimelineLine, ...]
     bodies: tuple[wir.BodyLine, ...]
+    origins: wir.OriginTable
     starts: Mapping[LinePath, list[int]] = field(factory=dict[LinePath, list[int]])
 
 
-def flatten(memory: ProgramMemory, positions: Mapping[LinePath, Position]) -> FlatLines:
+def flatten(
+    memory: ProgramMemory,
+    positions: Mapping[LinePath, Position],
+    origins: wir.OriginTable,
+) -> FlatLines:
     """Return the lines with their numbers in the text that ``positions`` are of."""
     lines: list[TimelineLine] = []
     bodies: list[wir.BodyLine] = []
@@ -59,7 +65,7 @@ def flatten(memory: ProgramMemory, positions: Mapping[LinePath, Position]) -> Fl
         own.append(len(lines))
 
     visit(memory.top, 0)
-    return FlatLines(tuple(lines), tuple(bodies), starts)
+    return FlatLines(tuple(lines), tuple(bodies), origins, starts)
 
 
 def _head(line: wir.BodyLine) -> str:
@@ -67,18 +73,17 @@ def _head(line: wir.BodyLine) -> str:
     return text.partition("\n")[0].strip().removesuffix(" {")
 
 
-def format_provenance(provenance: wir.Provenance | None) -> str:
+def format_provenance(provenance: wir.Provenance | None, table: wir.OriginTable) -> str:
     """Return where a line came from: ``model.py:7, aten.mm.default, mm_1 and 3 more``."""
-    if provenance is None:
+    if provenance is None or not provenance.origins:
         return ""
     parts = list[str]()
-    if (location := provenance.location) is not None:
-        parts.append(f"{location.file}:{location.line}")
-    if provenance.operator is not None:
-        parts.append(provenance.operator)
-    if provenance.nodes:
-        more = len(provenance.nodes) - 1
-        parts.append(provenance.nodes[0] + (f" and {more} more" if more else ""))
+    origins = table.of(provenance)
+    if (place := next(filter(None, map(table.place, origins)), None)) is not None:
+        parts.append(f"{place.file}:{place.line}")
+    parts += [each.operator for each in origins if each.operator is not None][:1]
+    more = len(provenance.origins) - 1
+    parts.append(provenance.origins[0] + (f" and {more} more" if more else ""))
     return ", ".join(parts)
 
 

@@ -17,12 +17,13 @@ from hypothesis import strategies as st
 from wrapperir import ir as wir
 from wrapperir.ir.blocks import BLOCK_FIELDS
 
-_WORDS = "allocate from size stride min f32 nodes kind as in at e5 true none"
+_WORDS = "allocate from size stride min f32 fused place kind as in at e5 true none"
 names = st.sampled_from(("buf0", "x", "_", "A1", "q" * 255, *_WORDS.split(" ")))
 """Identifiers, keywords of the text form among them."""
 
 symbol_names = names.filter(lambda name: name not in wir.RESERVED_SYMBOLS)
 dotted_names = st.lists(names, min_size=2, max_size=3).map(".".join)
+origin_names = names | dotted_names
 # The map keeps Hypothesis from replaying a dtype, which is a str, as a drawn text.
 texts = st.text(
     st.characters(exclude_categories=["Cs"])
@@ -169,9 +170,12 @@ _OF_FIELDS: dict[tuple[type, str], st.SearchStrategy[Any]] = {
     (wir.PlaceLine, "offset"): st.integers(0, 4096) | exprs,
     (wir.ConstantInput, "key"): texts,
     (wir.OpaqueType, "description"): texts,
-    (wir.Provenance, "nodes"): _tuples(texts),
-    (wir.Provenance, "operator"): st.none() | texts,
-    (wir.SourceLocation, "file"): texts,
+    (wir.Provenance, "origins"): st.lists(origin_names, max_size=6).map(tuple),
+    (wir.NodeOrigin, "name"): origin_names,
+    (wir.NodeOrigin, "operator"): st.none() | texts,
+    (wir.NodeOrigin, "module"): st.none() | texts,
+    (wir.SourcePlace, "file"): texts,
+    (wir.SourcePlace, "function"): st.none() | texts,
     (wir.KernelSize, "parameter"): _positions,
     (wir.WorkspaceNeed, "parameter"): _positions,
     (wir.RecordedChoice, "microseconds"): _tuples(_times),

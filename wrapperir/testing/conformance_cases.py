@@ -192,10 +192,10 @@ def _misaligned(b: ProgramBuilder, x: NamedValue) -> None:
 
 def _comments(b: ProgramBuilder) -> wir.Program:
     x = b.input(MATRIX)
-    b.at(wir.Provenance(nodes=('a "b"', "c'd"), operator="aten.neg.default"))
+    b.at(b.origin("neg", operator='a "b"', module="c'd"))
     for text in ("plain", "", '"""', "'''\\", "*/ // #", "line\nbreak\rreturn\u2028sep"):
         b.comment(text)
-    b.at(wir.Provenance(location=wir.SourceLocation('odd "file"\n.py', 3)))
+    b.at(b.origin("block_1.neg", stack=[('odd "file"\n.py', 3, "a\rb")]))
     y = b.extern("aten.neg.default", x, type=MATRIX)
     return b.build(y)
 

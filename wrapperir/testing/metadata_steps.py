@@ -10,6 +10,20 @@ _TEXTS = st.sampled_from(
 )
 
 
+PLACES = (
+    wir.SourcePlace(file="dir/model.py", line=12, function="forward"),
+    wir.SourcePlace(file='odd "file"\n.py', line=3, caller=0),
+)
+ORIGINS = (
+    wir.NodeOrigin(name="add", operator="aten.add.Tensor", module="layers.0", place=0),
+    wir.NodeOrigin(name="relu", operator="aten.relu.default", place=1),
+    wir.NodeOrigin(name="block_1.mul", module='an "odd" module'),
+    wir.NodeOrigin(name="mm", place=1),
+    wir.NodeOrigin(name="view"),
+)
+"""The origins that lines may have, and the places of these."""
+
+
 def symbol_of_tensor(generator: BlockGenerator) -> None:
     """Define a symbol from a size, a stride or the offset of a tensor.
 
@@ -78,12 +92,13 @@ def comment(generator: BlockGenerator) -> None:
 
 def provenance(generator: BlockGenerator) -> None:
     """Give the lines that follow a provenance, or none."""
+    names = tuple(origin.name for origin in ORIGINS)
     options = [
         None,
-        wir.Provenance(nodes=("add", "relu"), operator="aten.add.Tensor"),
-        wir.Provenance(
-            nodes=('odd "name"',), location=wir.SourceLocation("dir/model.py", 12)
-        ),
+        wir.Provenance(origins=names[:2]),
+        wir.Provenance(origins=names, passes=("some_pass", "another")),
+        wir.Provenance(origins=names[2:3]),
+        wir.Provenance(passes=("some_pass",)),
     ]
     generator.block.at(generator.choose(options))
 

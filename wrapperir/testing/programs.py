@@ -236,6 +236,8 @@ def programs(
     others: list[wir.Expr | None] = [None, 3, *generator.symbols]
     rest = [generator.choose(others) for _ in range(draw(indices(3)))]
     program = builder.build(*(t.value for t in outputs), *rest)
+    listed = evolve(program, places=metadata_steps.PLACES, origins=metadata_steps.ORIGINS)
+    program = wir.trim_origins(listed)
     if streams:
         program = assign_streams(draw, program)
     if support is not None:

@@ -1,8 +1,7 @@
-"""Parsers of arguments, of kernels' constants, and of provenance at the end of a line."""
+"""Parsers of arguments and of kernels' constants."""
 
 import re
 from collections.abc import Callable
-from typing import Any
 
 from wrapperir.diagnostics import Code
 from wrapperir.ir import (
@@ -12,13 +11,11 @@ from wrapperir.ir import (
     ComplexLiteral,
     Constant,
     KernelArgument,
-    Provenance,
-    SourceLocation,
     TorchEnum,
 )
 from wrapperir.text.cursor import Cursor
 from wrapperir.text.expressions import parse_expression
-from wrapperir.text.literals import parse_integer, parse_signed_number, parse_string
+from wrapperir.text.literals import parse_signed_number, parse_string
 from wrapperir.text.type_syntax import DTYPES, parse_bare_device
 
 _KEYWORD = re.compile(r"[ \t]*=(?!=)")
@@ -116,72 +113,3 @@ def parse_constant(cursor: Cursor) -> Constant:
     if cursor.accept("false"):
         return False
     return parse_signed_number(cursor)
-
-
-# The end of a line
-
-
-def parse_ending(cursor: Cursor) -> Provenance | None:
-    """Take the provenance, if any, and the end of the line."""
-    if cursor.next != "from":
-        cursor.expect_end()
-        return None
-    spelling = cursor.text[cursor.start :]
-    provenances = cursor.memo.provenances
-    provenance = provenances.get(spelling)
-    if provenance is None:
-        provenance = _parse_provenance(cursor)
-        cursor.expect_end()
-        provenances[spelling] = provenance
-    return provenance
-
-
-def parse_opening(cursor: Cursor) -> Provenance | None:
-    """Take the provenance, if any, the brace of a block and the end of the line."""
-    provenance = _parse_provenance(cursor) if cursor.next == "from" else None
-    cursor.expect("{")
-    cursor.expect_end()
-    return provenance
-
-
-def _parse_provenance(cursor: Cursor) -> Provenance:
-    """Take ``from(nodes("a"), operator("b"), at("file.py", 1))``."""
-    cursor.advance()
-    cursor.expect("(")
-    found: dict[str, Any] = {}
-    parts = list(_PROVENANCE)
-    while cursor.next != ")" or found:
-        word = cursor.next
-        if word not in parts:
-            raise cursor.unexpected(" or ".join(f"`{part}`" for part in parts) or "`)`")
-        del parts[: parts.index(word) + 1]
-        cursor.advance()
-        cursor.expect("(")
-        name, parse = _PROVENANCE[word]
-        found[name] = parse(cursor)
-        if not cursor.accept(","):
-            break
-    cursor.expect(")")
-    return Provenance(**found)
-
-
-def _parse_operator(cursor: Cursor) -> str:
-    operator = parse_string(cursor)
-    cursor.expect(")")
-    return operator
-
-
-def _parse_location(cursor: Cursor) -> SourceLocation:
-    file = parse_string(cursor)
-    cursor.expect(",")
-    line = parse_integer(cursor)
-    cursor.expect(")")
-    return SourceLocation(file, line)
-
-
-_PROVENANCE: dict[str, tuple[str, Callable[[Cursor], object]]] = {
-    "nodes": ("nodes", lambda cursor: cursor.listed(parse_string, ")")),
-    "operator": ("operator", _parse_operator),
-    "at": ("location", _parse_location),
-}
-"""The parts of a provenance in order, each with its field."""

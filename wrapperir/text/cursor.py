@@ -1,7 +1,7 @@
 """A cursor over the tokens of one line."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from wrapperir.diagnostics import Code, did_you_mean
@@ -31,7 +31,7 @@ class Memo:
     """Parts that the lines of one file share, by their spelling.
 
     A part that is spelled again is not parsed again: reading is faster, and equal types
-    are one object.
+    are one object.  ``fused`` has the lists of origins that lines refer to by number.
     """
 
     def __init__(self) -> None:
@@ -39,6 +39,7 @@ class Memo:
         self.types: dict[tuple[DType, str], TensorType] = {}
         self.devices: dict[str, Device] = {}
         self.provenances: dict[str, Provenance] = {}
+        self.fused: Sequence[tuple[str, ...]] = ()
 
 
 class Cursor:

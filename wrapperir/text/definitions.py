@@ -18,7 +18,7 @@ from wrapperir.ir import (
     ScalarParameter,
     keyword,
 )
-from wrapperir.text.arguments import parse_constant, parse_opening
+from wrapperir.text.arguments import parse_constant
 from wrapperir.text.cursor import Cursor
 from wrapperir.text.expressions import parse_expression
 from wrapperir.text.limits import Malformed
@@ -27,6 +27,7 @@ from wrapperir.text.line_syntax import Part, parse_steps, steps_of
 from wrapperir.text.literals import checked_text, format_string, parse_integer, parse_string
 from wrapperir.text.part_printer import PartPrinter
 from wrapperir.text.positions import ProgramPlaces
+from wrapperir.text.provenance import parse_opening
 from wrapperir.text.selections import ParameterNames, format_selection, parse_selection
 from wrapperir.text.statements import unknown_statement
 from wrapperir.text.type_syntax import DTYPES

@@ -47,6 +47,7 @@ from wrapperir.text.json_scalars import (
     INTEGER,
     NULL,
     NUMBER,
+    ORIGIN,
     SYMBOL,
     TEXT,
     TIME,
@@ -79,9 +80,10 @@ KINDS: dict[type, str] = {
 """The ``kind`` of each class that has one: the class name in short."""
 
 _FREE_TEXT = {
-    (ir.Provenance, "nodes"),
-    (ir.Provenance, "operator"),
-    (ir.SourceLocation, "file"),
+    (ir.NodeOrigin, "operator"),
+    (ir.NodeOrigin, "module"),
+    (ir.SourcePlace, "file"),
+    (ir.SourcePlace, "function"),
     (ir.OpaqueType, "description"),
     (ir.KernelDefinitionLine, "metadata"),
     (ir.KernelDefinitionLine, "source"),
@@ -97,8 +99,13 @@ _SPECIAL_FIELDS: dict[tuple[type, str], Form] = {
     (ir.ExternKernelLine, "operator"): DOTTED,
     (ir.VendorLayout, "name"): DOTTED,
     (ir.SymbolDefinitionLine, "symbol"): SYMBOL,
+    (ir.Provenance, "origins"): ORIGIN,
+    (ir.NodeOrigin, "name"): ORIGIN,
 }
 """The forms of scalars in fields whose annotations do not say all."""
+
+_OMITTED = ("places", "origins")
+"""Fields of a program that are left out where they are empty."""
 
 # Parts that many lines share, so they are written once per program.
 _SHARED = {*get_args(ir.ValueType), ir.Provenance, ir.Device}
@@ -163,8 +170,9 @@ def _field_of(owner: type, attribute: "attrs.Attribute[object]") -> RecordField:
     default = default if make is None else make()
     key = "symbol_kind" if (owner, name) == (ir.SymbolDefinitionLine, "kind") else name
     form = _form_of(attribute.type, owner, name)
+    is_needed = owner is Program and name not in _OMITTED
     return RecordField(
-        name, key, attrgetter(name), form, attrs.NOTHING if owner is Program else default
+        name, key, attrgetter(name), form, attrs.NOTHING if is_needed else default
     )
 
 

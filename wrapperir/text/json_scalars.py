@@ -113,6 +113,11 @@ _DOTTED = {
 }
 IDENTIFIER = _name("a name", _IDENTIFIER, attrgetter("identifiers"))
 SYMBOL = _name("a symbol's name", _IDENTIFIER, attrgetter("symbols"))
+ORIGIN = _name(
+    "the name of an origin",
+    {"anyOf": [_IDENTIFIER, _DOTTED]},
+    attrgetter("origin_names"),
+)
 DOTTED = _name("a name such as `aten.mm.out`", _DOTTED, attrgetter("dotted"))
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from wrapperir.diagnostics import Code, Diagnostic, LinePath, Position
-from wrapperir.ir import RESERVED_SYMBOLS, is_identifier, is_operator
+from wrapperir.ir import RESERVED_SYMBOLS, is_identifier, is_operator, is_origin
 
 MAX_DIGITS = 300  # of an integer; Python's conversion is quadratic and stops at 4,300
 MAX_INTEGER = 10**MAX_DIGITS - 1  # the largest magnitude
@@ -143,6 +143,13 @@ def _check_dotted(name: str) -> None:
         raise Malformed(Code.BAD_NAME, message)
 
 
+def _check_origin(name: str) -> None:
+    if not is_origin(name):
+        message = f"{quoted(name)} is not the name of an origin"
+        hint = "names of origins are identifiers joined by dots"
+        raise Malformed(Code.BAD_NAME, message, hint=hint)
+
+
 class Names:
     """The names of one program in memory or in JSON; the grammar checks names in text."""
 
@@ -151,3 +158,4 @@ class Names:
         self.identifiers = Checked(_check_identifier)
         self.symbols = Checked(_check_symbol)
         self.dotted = Checked(_check_dotted)
+        self.origin_names = Checked(_check_origin)

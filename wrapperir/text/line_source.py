@@ -23,13 +23,13 @@ class LineSource:
         """Split ``text`` at line feeds only."""
         self.texts = text.split("\n")
         self.at = 0
-        self._memo = Memo()
+        self.memo = Memo()
         self.diagnostics: list[Diagnostic] = []
 
     def next(self) -> Cursor | None:
         """Return a cursor on the next line that is not empty, or ``None`` at the end."""
         while self.at < len(self.texts):
-            cursor = Cursor(self.texts[self.at], self._memo)
+            cursor = Cursor(self.texts[self.at], self.memo)
             self.at += 1
             if cursor.kind != "end":
                 return cursor
@@ -51,10 +51,23 @@ class LineSource:
             found = evolve(found, notes=(note,))
         self.diagnostics.append(found)
         if len(self.diagnostics) >= MAX_DIAGNOSTICS:
-            raise DiagnosticError(*self.diagnostics)
+            self.fail()
+
+    def fail(self) -> NoReturn:
+        """Raise the reported errors, in the order of the text."""
+        raise DiagnosticError(*sorted(self.diagnostics, key=_place))
 
     def unclosed(self, opened: int) -> NoReturn:
-        """Report that the text ends in the block that line ``opened`` opens."""
+        """Report that the text ends in the block that line ``opened`` opens.
+
+        Raises:
+            DiagnosticError: always; it has every error found.
+        """
+        self.report_unclosed(opened)
+        self.fail()
+
+    def report_unclosed(self, opened: int) -> None:
+        """Report that the text ends in a block, and go on."""
         last = len(self.texts) - 1
         while last > opened and not self.texts[last].strip():
             last -= 1
@@ -63,7 +76,6 @@ class LineSource:
             Code.UNCLOSED_BLOCK, "the file ends before the block is closed", end, end
         )
         self.report(error, last, opened)
-        raise DiagnosticError(*self.diagnostics)
 
     def cut_short(self, cursor: Cursor, opened: int) -> None:
         """Report that a block is not closed before the statement that is next.
@@ -110,6 +122,26 @@ class LineSource:
                 depth += 1
             elif text.startswith("}"):
                 depth -= 1
+
+
+def _place(found: Diagnostic) -> tuple[int, int]:
+    assert found.position is not None
+    return found.position.line, found.position.column
+
+
+def check_encoding(text: str) -> None:
+    """Check that UTF-8 can encode a text.
+
+    Raises:
+        DiagnosticError: it has a lone surrogate.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        line = text.count("\n", 0, error.start)
+        column = error.start - (text.rfind("\n", 0, error.start) + 1)
+        found = Malformed(Code.BAD_ENCODING, "a lone surrogate", column, column + 1)
+        raise DiagnosticError(found.read(line)) from None
 
 
 _BEFORE_REMARK = re.compile(r'(?:[^"#]++|"(?:[^"\\]++|\\.)*+"?)*+', re.DOTALL)

@@ -43,6 +43,9 @@ from wrapperir.text.limits import (
 )
 from wrapperir.text.literals import format_integer, format_number, format_string
 
+MOST_ORIGINS = 4
+"""A line of a program with more origins refers to a list of them at the end."""
+
 _SHORT = 10**18
 _DTYPES = {dtype: dtype.value for dtype in DType}
 
@@ -53,11 +56,15 @@ class PartPrinter(Names):
     Types and provenance that lines share are formatted once.  The tables are keyed by
     identity, because equality does not distinguish ``True``, ``1`` and ``1.0``.  Every
     method raises :class:`Malformed` for a value that text cannot spell.
+
+    ``fused`` has the lists of origins that lines refer to by number, each with its number;
+    it is ``None`` where lines list all their origins.
     """
 
-    def __init__(self) -> None:
-        """Start with empty tables."""
+    def __init__(self, *, lists_origins: bool = True) -> None:
+        """Start with empty tables; with ``lists_origins`` no list has a number."""
         super().__init__()
+        self.fused: dict[tuple[str, ...], int] | None = None if lists_origins else {}
         self._types: dict[int, str] = {}
         self._devices: dict[int, str] = {}
         self.origins: dict[int, str] = {id(None): ""}
@@ -273,16 +280,22 @@ class PartPrinter(Names):
         text = self.origins.get(key)
         if text is None:
             assert provenance is not None
-            parts: list[str] = []
-            if provenance.nodes:
-                nodes = ", ".join([format_string(node) for node in provenance.nodes])
-                parts.append(f"nodes({nodes})")
-            if provenance.operator is not None:
-                parts.append(f"operator({format_string(provenance.operator)})")
-            if provenance.location is not None:
-                file = format_string(provenance.location.file)
-                parts.append(f"at({file}, {format_integer(provenance.location.line)})")
-            text = self.origins[key] = f" from({', '.join(parts)})"
+            text = self.origins[key] = self._format_provenance(provenance)
+        return text
+
+    def origin_list(self, names: tuple[str, ...]) -> str:
+        """Return names of origins with commas between them."""
+        return ", ".join([self.origin_names[name] for name in names])
+
+    def _format_provenance(self, provenance: Provenance) -> str:
+        names, passes = provenance.origins, provenance.passes
+        if self.fused is None or len(names) <= MOST_ORIGINS:
+            shown = self.origin_list(names)
+        else:
+            shown = f"fused {self.fused.setdefault(names, len(self.fused))}"
+        text = f" from({shown})" if names or not passes else ""
+        if passes:
+            text += f" by({', '.join([self.identifiers[name] for name in passes])})"
         return text
 
     def parameter(self, parameter: Parameter) -> str:

@@ -34,6 +34,8 @@ class ProgramPlaces(BlockPlaces):
     symbols: list[int] = field(factory=list[int])
     constants: list[int] = field(factory=list[int])
     definitions: list[Definition] = field(factory=list[Definition])
+    places: list[int] = field(factory=list[int])
+    origins: list[int] = field(factory=list[int])
 
 
 class Positions(Mapping[LinePath, Position]):
@@ -87,6 +89,8 @@ def _spans_of_program(places: ProgramPlaces) -> _Spans:
     yield from _spans_of_items(("symbols",), places.symbols)
     yield from _spans_of_items(("constants",), places.constants)
     yield from _spans_of_block(places, (), "outputs")
+    yield from _spans_of_items(("places",), places.places)
+    yield from _spans_of_items(("origins",), places.origins)
 
 
 def _spans_of_items(path: LinePath, items: Sequence[int | Span]) -> _Spans:

@@ -27,6 +27,7 @@ from wrapperir.text.definitions import format_definition
 from wrapperir.text.limits import MAX_BLOCK_DEPTH, WRITE_ERRORS, Malformed, placed
 from wrapperir.text.line_syntax import SYNTAX, Blocks
 from wrapperir.text.literals import format_string
+from wrapperir.text.origin_section import format_origins
 from wrapperir.text.part_printer import PartPrinter
 from wrapperir.text.reader import parse_with_positions
 
@@ -43,7 +44,7 @@ def format_program(program: Program) -> str:
         DiagnosticError: the program holds something that text cannot spell, such as a name
             that is not an identifier; ``path`` says where.
     """
-    return _printed(lambda printer: printer.program(program))
+    return _printed(_Printer.program, program, lists_origins=False)
 
 
 def format_with_positions(program: Program) -> tuple[str, Mapping[LinePath, Position]]:
@@ -66,7 +67,7 @@ def format_line(line: AnyLine) -> str:
     """
     if isinstance(line, KernelDefinitionLine | MultiKernelLine):
         return _checked(lambda: "\n".join(format_definition(line, PartPrinter())))
-    return _printed(lambda printer: printer.line(line))
+    return _printed(_Printer.line, line, lists_origins=True)
 
 
 def format_expr(expr: Expr) -> str:
@@ -87,9 +88,11 @@ def format_type(type: ValueType) -> str:
     return _checked(lambda: PartPrinter().type(type))
 
 
-def _printed(write: Callable[["_Printer"], None]) -> str:
-    printer = _Printer()
-    _checked(lambda: write(printer))
+def _printed(
+    write: Callable[["_Printer", T], None], part: T, *, lists_origins: bool
+) -> str:
+    printer = _Printer(lists_origins=lists_origins)
+    _checked(lambda: write(printer, part))
     return "\n".join(printer.lines)
 
 
@@ -134,9 +137,9 @@ class _Rows(dict[type[BodyLine], tuple[list[_Row], Blocks]]):
 class _Printer:
     """Appends the text of each line it is given to ``lines``."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, lists_origins: bool) -> None:
         self.lines: list[str] = []
-        self._part = PartPrinter()
+        self._part = PartPrinter(lists_origins=lists_origins)
         self._rows = _Rows(self._part)
         self._depth = 0
         self._indent = ""
@@ -157,7 +160,8 @@ class _Printer:
             self.lines.append(f"  return {part.operands(program.outputs)}".rstrip(" "))
         except WRITE_ERRORS as error:
             raise placed(error, "outputs") from None
-        self.lines += ["}", ""]
+        self.lines.append("}")
+        self.lines += [*format_origins(program, part), ""]
 
     def _definition(self, line: DefinitionLine) -> None:
         self.lines += [*format_definition(line, self._part), ""]

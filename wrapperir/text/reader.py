@@ -25,8 +25,14 @@ from wrapperir.text.cursor import Cursor
 from wrapperir.text.definitions import read_definition
 from wrapperir.text.expressions import parse_expression
 from wrapperir.text.limits import MAX_BLOCK_DEPTH, Malformed
-from wrapperir.text.line_source import LineSource, opens_block, paused_collector
+from wrapperir.text.line_source import (
+    LineSource,
+    check_encoding,
+    opens_block,
+    paused_collector,
+)
 from wrapperir.text.literals import parse_string
+from wrapperir.text.origin_section import read_origins
 from wrapperir.text.positions import BlockPlaces, Positions, ProgramPlaces
 from wrapperir.text.statements import (
     BlockStatement,
@@ -68,21 +74,11 @@ def parse_with_positions(text: str) -> ParsedText:
 
 
 def _read(text: str) -> ParsedText:
-    _check_encoding(text)
+    check_encoding(text)
     with paused_collector():
         reader = _Reader(text)
         program = reader.read()
     return ParsedText(program, Positions(reader.lines.texts, reader.places))
-
-
-def _check_encoding(text: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        line = text.count("\n", 0, error.start)
-        column = error.start - (text.rfind("\n", 0, error.start) + 1)
-        found = Malformed(Code.BAD_ENCODING, "a lone surrogate", column, column + 1)
-        raise DiagnosticError(found.read(line)) from None
 
 
 def parse_expr(text: str) -> Expr:
@@ -133,6 +129,7 @@ class _Reader:
             DiagnosticError: the text is not a program; it has every error found.
         """
         self._read_header()
+        section = read_origins(self.lines, self.places)
         definitions: list[DefinitionLine] = []
         found = False
         while (cursor := self.lines.next()) is not None:
@@ -146,9 +143,12 @@ class _Reader:
                     definition = read_definition(cursor, self.lines, self.places)
                     if definition is not None:
                         definitions.append(definition)
+                elif line == section.begin:
+                    self.lines.at = section.end
                 elif found:
                     raise cursor.malformed(
-                        Code.MISPLACED_STATEMENT, "nothing may follow the program"
+                        Code.MISPLACED_STATEMENT,
+                        "nothing but one `origins` may follow the program",
                     )
                 else:
                     known = ("kernel_definition", "multi_kernel", "program")
@@ -160,8 +160,13 @@ class _Reader:
             missing = Malformed(Code.UNCLOSED_BLOCK, "the file ends before `program`")
             self.lines.report(missing, len(self.lines.texts) - 1)
         if self.lines.diagnostics:
-            raise DiagnosticError(*self.lines.diagnostics)
-        return evolve(self._program, definitions=tuple(definitions))
+            self.lines.fail()
+        return evolve(
+            self._program,
+            definitions=tuple(definitions),
+            places=tuple(section.places),
+            origins=tuple(section.origins),
+        )
 
     # Header, definitions, program
 

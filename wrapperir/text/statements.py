@@ -15,11 +15,11 @@ from wrapperir.ir import (
     keyword,
 )
 from wrapperir.ir.blocks import BLOCK_FIELDS
-from wrapperir.text.arguments import parse_ending, parse_opening
 from wrapperir.text.cursor import Cursor, suggestion
 from wrapperir.text.limits import Malformed, quoted
 from wrapperir.text.line_source import opens_block
 from wrapperir.text.line_syntax import SYNTAX, Blocks, LineSyntax, parse_steps
+from wrapperir.text.provenance import parse_ending, parse_opening
 from wrapperir.text.type_syntax import parse_value_type
 
 

@@ -21,6 +21,7 @@ from wrapperir.verify import (
 )
 from wrapperir.verify.layouts import TypeFacts
 from wrapperir.verify.names import check_type, define, report_awaited, report_resource, use
+from wrapperir.verify.origins import check_origins
 from wrapperir.verify.races import check_races
 from wrapperir.verify.state import Role, State, StorageFacts, ValueFacts
 
@@ -76,7 +77,7 @@ _METHODS: dict[type[wir.Line], Callable[[LineChecks, wir.AnyLine], None]] = {
 
 _SECTIONS = """
 definitions name inputs symbols constants on_true on_false condition body parameters lines
-results grid configs entry metadata sizes choices selection outputs
+results grid configs entry metadata sizes choices selection outputs places origins
 """
 _ORDER = {name: rank for rank, name in enumerate(_SECTIONS.split())}
 
@@ -139,6 +140,7 @@ def _check_all(state: LineChecks) -> None:
     lifetimes.check_leaks(state, state.scope, returned)
     if state.streams:
         check_races(state)
+    check_origins(state)
 
 
 def _define_input(state: State, item: wir.Input) -> None:

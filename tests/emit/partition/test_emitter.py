@@ -24,11 +24,16 @@ from wrapperir_python.emitter import PythonEmitter
 ALL = PythonEmitter.support
 CHAIN = """
   %a = extern_kernel aten.relu.default(%x) : f32[8]
-  %b = extern_kernel aten.exp.default(%a) : f32[8] from(at("model.py", 7))
+  %b = extern_kernel aten.exp.default(%a) : f32[8] from(exp)
   %c = extern_kernel aten.add.Tensor(%a, %b) : f32[8]
   free %a
   free %b
   return %c
+}
+
+origins {
+  place 0: "model.py" 7
+  exp: at 0
 """
 
 
@@ -57,7 +62,7 @@ def test_the_report_has_parts_causes_and_sources() -> None:
         "fell back: operator aten.exp.default (1)",
         "  line 2, operator: the partial emitter has no support for the operator"
         " aten.exp.default",
-        '    %b = extern_kernel aten.exp.default(%a) : f32[8] from(at("model.py", 7))',
+        "    %b = extern_kernel aten.exp.default(%a) : f32[8] from(exp)",
         "    model.py:7",
     ]
 

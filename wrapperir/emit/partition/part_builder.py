@@ -94,6 +94,8 @@ def _entry(program: wir.Program, symbols: Sequence[str]) -> ProgramPart:
             inputs=inputs,
             symbols=program.symbols,
             outputs=tuple(map(wir.Symbol, symbols)),
+            places=program.places,
+            origins=program.origins,
         ),
         arguments=tuple([key_of(each.name) for each in inputs]),
         results=tuple(symbols),
@@ -266,9 +268,12 @@ class _PartBuilder:
             constants=tuple(constants),
             lines=tuple(self.lines),
             outputs=tuple(self.results.values()),
+            places=values.program.places,
+            origins=values.program.origins,
         )
+        program = evolve(program, definitions=_called(program, values.program))
         return ProgramPart(
-            program=evolve(program, definitions=_called(program, values.program)),
+            program=wir.trim_origins(program),
             arguments=tuple(keys),
             results=tuple(self.results),
             origins=tuple(self.origins),

@@ -8,7 +8,7 @@ from attrs import field, frozen
 
 from wrapperir.diagnostics import Code, Diagnostic, LinePath, Position
 from wrapperir.emit.partition.cut import Side
-from wrapperir.ir import BodyLine, ExternKernelLine, Program
+from wrapperir.ir import BodyLine, ExternKernelLine, OriginTable, Program
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.line_effects import LineEffects
 from wrapperir.report import counted, visible
@@ -123,6 +123,7 @@ def _report_lines(
             f"  part {number}, {part.emitter}: {counted(part.calls, 'call')}, "
             f"{counted(part.inputs, 'value')} in, {part.outputs} out"
         )
+    table = OriginTable(report.program)
     if report.fell_back:
         yield f"fell back: {_reasons(report)}"
     for index, why in sorted(report.fell_back.items()):
@@ -132,8 +133,7 @@ def _report_lines(
         yield f"  line {number}, {cause_of(line, why)}: {why.message}"
         text = " ".join(format_line(line).split())
         yield f"    {text if len(text) <= _LONGEST else text[:_LONGEST] + '...'}"
-        place = None if line.provenance is None else line.provenance.location
-        if place is not None:
+        for place in filter(None, map(table.place, table.of(line.provenance)[:1])):
             yield f"    {place.file}:{place.line}"
 
 

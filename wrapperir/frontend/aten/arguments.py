@@ -80,7 +80,7 @@ def append_view(
     name: str,
     source: str,
     type: wir.TensorType,
-    provenance: wir.Provenance,
+    provenance: wir.Provenance | None,
 ) -> str:
     """Append a view of a tensor of known layout, and return its name."""
     result = scope.new_name(name)

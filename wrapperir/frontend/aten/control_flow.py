@@ -23,7 +23,6 @@ from wrapperir.frontend.aten.values import (
     leaves_of,
     lower_type,
 )
-from wrapperir.frontend.provenance import node_provenance
 
 
 def lower_higher_order(
@@ -69,7 +68,7 @@ def _lower_cond(scope: GraphScope, node: torch.fx.Node) -> None:
             operands=_passed(operands),
             on_true=on_true,
             on_false=on_false,
-            provenance=node_provenance(node),
+            provenance=scope.provenance(node),
         )
     )
     scope.lines.extend(definitions)
@@ -106,7 +105,7 @@ def _lower_while_loop(
             stacked=stacked,
             condition=blocks[0],
             body=blocks[1],
-            provenance=node_provenance(node),
+            provenance=scope.provenance(node),
         )
     )
     scope.lines.extend(definitions)
@@ -142,7 +141,7 @@ def lower_named_block(
             results=results,
             operands=_passed(operands),
             body=body,
-            provenance=node_provenance(node),
+            provenance=scope.provenance(node),
         )
     )
     scope.lines.extend(definitions)
@@ -351,7 +350,7 @@ def _append_copy(scope: GraphScope, node: torch.fx.Node, source: str) -> wir.Buf
             operator="aten.clone.default",
             arguments=(wir.BufferRef(source),),
             device=type.device,
-            provenance=node_provenance(node),
+            provenance=scope.provenance(node),
         )
     )
     return wir.BufferRef(result)

@@ -175,10 +175,11 @@ def finished_program(scope: GraphScope, outputs: tuple[wir.Argument, ...]) -> wi
     shared, written = scope.shared, scope.written
     if shared.diagnostics:
         raise DiagnosticError(*shared.diagnostics)
-    return wir.Program(
+    program = wir.Program(
         inputs=tuple(evolve(x, mutated=x.name in written) for x in shared.inputs),
         symbols=tuple(shared.input_symbols),
         constants=tuple(evolve(x, mutated=x.name in written) for x in shared.constants),
         lines=tuple(scope.lines),
         outputs=outputs,
     )
+    return shared.origins.listed(program)

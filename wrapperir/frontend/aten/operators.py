@@ -28,7 +28,6 @@ from wrapperir.frontend.aten.values import (
     lower_extent,
     original_expr_of,
 )
-from wrapperir.frontend.provenance import node_provenance
 from wrapperir.ir.mentions import buffers_in
 from wrapperir.operators import schema_of
 from wrapperir.symbolic import lower_sympy
@@ -98,7 +97,7 @@ def _lower_assert(scope: GraphScope, node: torch.fx.Node) -> None:
     if not isinstance(lowered, int) or not lowered:
         scope.lines.append(
             wir.AssertScalarLine(
-                condition=lowered, message=str(message), provenance=node_provenance(node)
+                condition=lowered, message=str(message), provenance=scope.provenance(node)
             )
         )
 
@@ -128,7 +127,7 @@ def _lower_range(scope: GraphScope, node: torch.fx.Node) -> None:
                     wir.AssertScalarLine(
                         condition=wir.compare(op, value, bound),  # type: ignore[arg-type]
                         message=f"{node.args[0]} {sign} {bound}",
-                        provenance=node_provenance(node),
+                        provenance=scope.provenance(node),
                     )
                 )
 
@@ -150,7 +149,7 @@ def _lower_views(scope: GraphScope, node: torch.fx.Node, operator: OpOverload) -
             return False
         sources.append(name)
         types.append(_view_type(scope, name, source.meta["val"], result, leaf))
-    at = node_provenance(node)
+    at = scope.provenance(node)
     if isinstance(value, torch.Tensor):
         scope.values[node] = wir.BufferRef(view(scope, node.name, sources[0], types[0], at))
         return True
@@ -214,7 +213,7 @@ def _lower_call(scope: GraphScope, node: torch.fx.Node, operator: OpOverload) ->
         writes=written,
         aliases=aliases,
         device=_device(scope, node, (*arguments, *(value for _, value in keywords))),
-        provenance=node_provenance(node),
+        provenance=scope.provenance(node),
     )
     if plain:
         scope.lines.append(line)

@@ -9,6 +9,7 @@ from attrs import define, field
 from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, Diagnostic
 from wrapperir.frontend.aten.values import expr_of, is_symbolic, lower_type
+from wrapperir.frontend.provenance import TracedOrigins
 from wrapperir.ir.mentions import type_symbols
 from wrapperir.ir.renaming import replace_cpu
 from wrapperir.passes.simplify_expressions import rewrite_expressions
@@ -50,6 +51,7 @@ class Shared:
     ranges: Mapping[Any, Any]
     dialect: "Callable[[GraphScope, torch.fx.Node], bool] | None" = None
     kernel_device: str | None = None
+    origins: TracedOrigins = field(factory=TracedOrigins)
     names: set[str] = field(factory=set[str])
     symbols: set[str] = field(factory=set[str])
     inputs: list[wir.Input] = field(factory=list[wir.Input])
@@ -118,6 +120,10 @@ class GraphScope:
         for part in str(node.target).split("."):
             held = getattr(held, part, None)
         return held
+
+    def provenance(self, node: torch.fx.Node) -> wir.Provenance:
+        """Return the provenance of the lines of a node."""
+        return self.shared.origins.provenance(node)
 
     def poison(self, node: torch.fx.Node, *found: Diagnostic) -> None:
         """Report why a node is not lowered; nodes that depend on it are left out."""

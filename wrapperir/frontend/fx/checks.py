@@ -16,7 +16,6 @@ from wrapperir.emit.assert_messages import (
 from wrapperir.frontend.aten.arguments import tensor_argument
 from wrapperir.frontend.aten.scope import GraphScope
 from wrapperir.frontend.fx.numbers import expression, expressions
-from wrapperir.frontend.provenance import node_provenance
 
 
 def lower_assert_size_stride(scope: GraphScope, node: torch.fx.Node) -> None:
@@ -26,7 +25,7 @@ def lower_assert_size_stride(scope: GraphScope, node: torch.fx.Node) -> None:
         buffer=tensor_argument(scope, buffer)[0],
         size=expressions(scope, size),
         stride=expressions(scope, stride),
-        provenance=node_provenance(node),
+        provenance=scope.provenance(node),
     )
     _append(scope, line, message, layout_subject(line))
 
@@ -34,7 +33,7 @@ def lower_assert_size_stride(scope: GraphScope, node: torch.fx.Node) -> None:
 def lower_assert_alignment(scope: GraphScope, node: torch.fx.Node) -> None:
     """Append a check of an address."""
     buffer, bytes, message = _given(node, ("x", "bytes", "message"))
-    name, at = tensor_argument(scope, buffer)[0], node_provenance(node)
+    name, at = tensor_argument(scope, buffer)[0], scope.provenance(node)
     line = wir.AssertAlignmentLine(buffer=name, bytes=bytes, provenance=at)
     _append(scope, line, message, alignment_message(line))
 
@@ -81,7 +80,7 @@ def lower_assert_scalar(scope: GraphScope, node: torch.fx.Node) -> None:
     A condition that is always true is left out.
     """
     condition, message = _given(node, ("self", "assert_msg"))
-    checked, at = _checked_tensor(node), node_provenance(node)
+    checked, at = _checked_tensor(node), scope.provenance(node)
     if checked is not None:
         name, _ = tensor_argument(scope, checked)
         check = wir.AssertNotNanLine(buffer=name, provenance=at)

@@ -21,7 +21,6 @@ from wrapperir.frontend.fx.numbers import expressions
 from wrapperir.frontend.fx.state import shared_of
 from wrapperir.frontend.fx.streams import on_current_stream
 from wrapperir.frontend.fx.triton_kernel import lower_triton_definition
-from wrapperir.frontend.provenance import node_provenance
 from wrapperir.fx import (
     argument_order,
     deciding_parameters,
@@ -94,7 +93,7 @@ def _append_call(
         kernel=name,
         arguments=tuple(arguments),
         device=devices[0] if devices else wir.CPU,
-        provenance=node_provenance(node),
+        provenance=scope.provenance(node),
     )
     scope.lines.append(on_current_stream(scope, line))
 

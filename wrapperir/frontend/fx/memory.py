@@ -17,7 +17,6 @@ from wrapperir.frontend.aten.scope import GraphScope
 from wrapperir.frontend.aten.values import lower_device, lower_dtype
 from wrapperir.frontend.fx.numbers import expression, expressions
 from wrapperir.frontend.fx.state import example_of
-from wrapperir.frontend.provenance import node_provenance
 from wrapperir.fx import functions
 
 _GIVEN = frozenset({"dtype", "device", "pin_memory"})
@@ -106,7 +105,7 @@ def _append_allocation(
     scope.values[node] = wir.BufferRef(name)
     scope.lines.append(
         wir.AllocateLine(
-            result=name, type=type, workspace=workspace, provenance=node_provenance(node)
+            result=name, type=type, workspace=workspace, provenance=scope.provenance(node)
         )
     )
     return name
@@ -169,7 +168,7 @@ def lower_retyped(scope: GraphScope, node: torch.fx.Node) -> bool:
 def _append_view(
     scope: GraphScope, node: torch.fx.Node, source: str, type: wir.TensorType
 ) -> None:
-    name = append_view(scope, node.name, source, type, node_provenance(node))
+    name = append_view(scope, node.name, source, type, scope.provenance(node))
     scope.values[node] = wir.BufferRef(name)
 
 
@@ -194,7 +193,7 @@ def lower_laid_out(scope: GraphScope, node: torch.fx.Node) -> None:
             arguments=(wir.BufferRef(copy), wir.BufferRef(source)),
             writes=(copy,),
             device=type.device,
-            provenance=node_provenance(node),
+            provenance=scope.provenance(node),
         )
     )
 
@@ -204,5 +203,5 @@ def lower_free(scope: GraphScope, node: torch.fx.Node) -> None:
     value = lower_argument(scope, node.args[0])
     if isinstance(value, wir.BufferRef):
         scope.lines.append(
-            wir.FreeLine(buffer=value.name, provenance=node_provenance(node))
+            wir.FreeLine(buffer=value.name, provenance=scope.provenance(node))
         )

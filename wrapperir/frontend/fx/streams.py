@@ -11,7 +11,6 @@ from wrapperir.diagnostics import Code
 from wrapperir.frontend.aten.scope import GraphScope
 from wrapperir.frontend.aten.values import lower_device
 from wrapperir.frontend.fx.state import shared_of
-from wrapperir.frontend.provenance import node_provenance
 from wrapperir.fx import stream_functions
 
 
@@ -72,7 +71,7 @@ def _record(scope: GraphScope, node: torch.fx.Node, stream: wir.Stream) -> str:
             result=name,
             device=stream.device,
             stream=stream.number,
-            provenance=node_provenance(node),
+            provenance=scope.provenance(node),
         )
     )
     return name
@@ -84,7 +83,7 @@ def _wait(scope: GraphScope, node: torch.fx.Node, stream: wir.Stream, event: str
             event=event,
             device=stream.device,
             stream=stream.number,
-            provenance=node_provenance(node),
+            provenance=scope.provenance(node),
         )
     )
 

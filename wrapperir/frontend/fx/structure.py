@@ -32,6 +32,8 @@ def lower_structure(module: GraphModule) -> Lowered:
     known = {} if header is None else {line.name: line for line in header.definitions}
     keys = {} if header is None else {held.name: held.key for held in header.constants}
     shared = FxShared(_ranges(module), lower_in_dialect, known=known, keys=keys)
+    if header is not None:
+        shared.origins.include(header)
     scope = GraphScope(shared, module)
     lower_given(scope, _placeholders(scope, module))
     lower_nodes(scope, module.graph.nodes)
@@ -42,7 +44,8 @@ def lower_structure(module: GraphModule) -> Lowered:
         definitions=tuple(shared.definitions.values()),
     )
     settled = settle_accesses(keep_last_frees(program), shared.inferred)
-    return Lowered(recover_workspaces(recover_pools(settled)), shared.tensors)
+    found = recover_workspaces(recover_pools(settled))
+    return Lowered(wir.trim_origins(found), shared.tensors)
 
 
 def _class_name(module: GraphModule) -> str:

@@ -99,6 +99,7 @@ def build_program(wrapper: "CaptureWrapper") -> Lowered:
         lines=tuple(scope.lines),
         outputs=outputs,
     )
+    program = session.origins.listed(program)
     if session.streams is not None:
         program = add_missing_waits(program, lambda: session.temporary("event"))
     if config.nan_asserts:

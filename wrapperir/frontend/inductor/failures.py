@@ -18,8 +18,7 @@ from torch._inductor.scheduler import BaseSchedulerNode
 import wrapperir
 from wrapperir.diagnostics import Code, DiagnosticError, Note, first_line
 from wrapperir.frontend.failures import error_origin, node_location
-from wrapperir.frontend.provenance import origins_provenance
-from wrapperir.ir import SourceLocation
+from wrapperir.ir import SourcePlace
 
 if TYPE_CHECKING:
     from wrapperir.frontend.inductor.session import Session
@@ -108,9 +107,8 @@ def _origin(error: BaseException) -> str | None:
     return error_origin(error, _location)
 
 
-def _location(value: Any) -> SourceLocation | None:
+def _location(value: Any) -> SourcePlace | None:
     node = value.node if isinstance(value, BaseSchedulerNode) else value
     if isinstance(node, ir.IRNode):
-        provenance = origins_provenance(getattr(node, "origins", ()), {})
-        return None if provenance is None else provenance.location
+        return next(filter(None, map(node_location, getattr(node, "origins", ()))), None)
     return node_location(node)

@@ -21,7 +21,6 @@ from wrapperir.frontend.inductor.triton_kernel import (
     with_launch_grid,
 )
 from wrapperir.frontend.inductor.values import described, lower_buffer, lower_dtype
-from wrapperir.frontend.provenance import origins_provenance
 from wrapperir.symbolic import lower_sympy
 
 _MAX_NAME = 200
@@ -177,7 +176,7 @@ def append_call(
             arguments=tuple(arguments),
             device=device,
             stream=scope.stream_on(device),
-            provenance=origins_provenance(dict.fromkeys(origins), scope.session.facts),
+            provenance=scope.session.origins.of_lowered(dict.fromkeys(origins)),
         )
     )
 

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Any
 
 from wrapperir import ir as wir
 from wrapperir.diagnostics import Code
-from wrapperir.frontend.provenance import origins_provenance
 
 if TYPE_CHECKING:
     from torch._inductor.graph import GraphLowering
@@ -54,7 +53,7 @@ class BlockScope:
 
     def enter(self, node: Any) -> None:
         """Set the provenance of the following lines to that of an Inductor node."""
-        self.at = origins_provenance(node.origins, self.session.facts)
+        self.at = self.session.origins.of_lowered(node.origins)
 
     def finish_line(self) -> None:
         """Free the temporaries of the line that was lowered."""

@@ -20,7 +20,7 @@ from wrapperir.frontend.inductor.program_cache import keep_program
 from wrapperir.frontend.inductor.user_streams import UserStreams
 from wrapperir.frontend.named_program import ProgramNames, name_program
 from wrapperir.frontend.output_code import ShownCode, show_output_code
-from wrapperir.frontend.provenance import NodeProvenance
+from wrapperir.frontend.provenance import TracedOrigins
 from wrapperir.ir import Access, DefinitionLine, Program
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Session:
     """The user's own Triton kernels, and the parameters that each writes."""
     multi_kernels: MultiKernels = field(factory=MultiKernels)
     """The multi-kernels of the graph and its subgraphs."""
-    facts: NodeProvenance = field(factory=NodeProvenance)
+    origins: TracedOrigins = field(factory=TracedOrigins)
     streams: UserStreams | None = None
     """The streams that the user enters or names in the outermost graph."""
     passed: PassedObjects = field(factory=PassedObjects)

@@ -15,6 +15,7 @@ from wrapperir.frontend.lowering.operators import RULES
 from wrapperir.frontend.lowering.rules import NotLoweredError
 from wrapperir.frontend.lowering.scope import LoopScope
 from wrapperir.frontend.lowering.values import IndexedTensor
+from wrapperir.frontend.provenance import TracedOrigins
 from wrapperir.lowering.kernel import SizeSymbols
 from wrapperir.lowering.loops import LoopGraph, Nest
 from wrapperir.plugin import plugin_manager
@@ -38,15 +39,17 @@ def lower_graph(
     symbols: SizeSymbols,
     places: Mapping[str, Place] | None = None,
     kernel_device: str | None = None,
+    origins: TracedOrigins | None = None,
 ) -> LoweredGraph:
     """Return the loop nests and calls of a functional ATen graph.
 
     Buffers of inputs and held tensors have the names of their nodes.  Each node has its
     example value as ``meta["val"]``.  Storage offsets of inputs are those of ``places``, by
     default of the examples.  An output of ``loops`` has the name of its node.  Tensors of
-    the CPU are on a device of ``kernel_device``, if it is given.
+    the CPU are on a device of ``kernel_device``, if it is given.  Nodes are listed in
+    ``origins``.
     """
-    scope = LoopScope(symbols, kernel_device)
+    scope = LoopScope(symbols, kernel_device, origins or TracedOrigins())
     kept: dict[str, Any] = {}
     for node in graph.nodes:
         with scope.lowering(node):

@@ -19,7 +19,7 @@ from wrapperir.frontend.aten.values import (
     original_expr_of,
     symbols_of,
 )
-from wrapperir.frontend.provenance import node_provenance
+from wrapperir.frontend.provenance import node_facts
 
 _MOST_BYTES = 1 << 20
 _OURS = ("aten", "prims", "prim")
@@ -71,7 +71,7 @@ def _graph_facts(module: Any) -> list[object]:
             *(node.op, node.name, _target(module, node)),
             *(_argument(node.args), _argument(node.kwargs)),
             _argument(node.meta.get("val")),
-            repr(node_provenance(node)),
+            node_facts(node),
         ]
         for node in module.graph.nodes
     ]

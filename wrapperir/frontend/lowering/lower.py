@@ -91,7 +91,7 @@ def lower_to_program(
     for node in attributes:
         node.meta.setdefault("val", scope.held(node))
     symbols = size_symbols(ranges)
-    lowered = lower_graph(graph, symbols, places, kernel_device)
+    lowered = lower_graph(graph, symbols, places, kernel_device, scope.shared.origins)
     options = SchedulingOptions(
         symbols=symbols,
         rounding=rounding,

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from attrs import define, field
 
 from wrapperir.frontend.lowering.values import IndexedTensor
-from wrapperir.ir import DType, Expr, Provenance, Symbol
+from wrapperir.ir import DType, Expr, NodeOrigin, Symbol
 from wrapperir.lowering.loops import (
     Apply,
     Axis,
@@ -169,10 +169,10 @@ class NestBuilder:
         self._append(Scan(results=results, dtype=dtype, op=op, operands=(operand,)))
         return results
 
-    def finish(self, name: str, *provenance: Provenance) -> Nest:
+    def finish(self, name: str, *origins: NodeOrigin) -> Nest:
         """Return the nest."""
         axes = tuple(Axis(f"i{number}", extent) for number, extent in enumerate(self.size))
-        return Nest(name=name, axes=axes, body=tuple(self._steps), provenance=provenance)
+        return Nest(name=name, axes=axes, body=tuple(self._steps), origins=origins)
 
     def _define(self, dtype: DType) -> str:
         name = f"v{len(self._dtypes)}"

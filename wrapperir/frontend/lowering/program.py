@@ -54,16 +54,17 @@ class ScheduleLines:
             else:
                 self._launch(item)
 
-    def view(self, view: BufferView, name: str) -> str:
-        """Return the name of a value that is a view of a buffer."""
+    def view(self, view: BufferView, node: torch.fx.Node) -> str:
+        """Return the name of a view of a buffer, which is the value of a node."""
         source = self.names[view.buffer]
         type = self._resolved(view.type)
         if type == self.scope.types[source]:
             return source
         found = self._views.get(view)
         if found is None:
-            provenance = wir.Provenance(nodes=(name,))
-            found = append_view(self.scope, name, source, type, provenance)
+            is_made = node.op == "call_function"
+            provenance = self.scope.provenance(node) if is_made else None
+            found = append_view(self.scope, node.name, source, type, provenance)
             self._views[view] = found
         return found
 
@@ -88,10 +89,11 @@ class ScheduleLines:
 
     def _launch(self, launch: KernelLaunch | SequenceLaunch) -> None:
         kernel = launch.kernel
-        provenance = _joined(launch.provenance)
+        names = [origin.name for origin in launch.origins]
+        provenance = self.scope.shared.origins.named(names)
         self._define(kernel)
         for result, source in launch.in_place:
-            self._reuse(result, source)
+            self._reuse(result, source, provenance)
         device = wir.CPU
         for parameter, buffer in zip(kernel.buffers, launch.buffers, strict=True):
             device = parameter.type.device
@@ -99,7 +101,7 @@ class ScheduleLines:
                 if parameter.access.writes:
                     self.scope.write(self.names[buffer])
                 continue
-            self._allocate(buffer)
+            self._allocate(buffer, provenance)
         arguments: list[wir.KernelArgument] = [
             wir.BufferRef(self.names[buffer]) for buffer in launch.buffers
         ]
@@ -121,18 +123,20 @@ class ScheduleLines:
         if fault is not None:
             self._assert_no_fault(fault, launch.messages, provenance)
 
-    def _reuse(self, buffer: str, source: str) -> None:
+    def _reuse(self, buffer: str, source: str, provenance: wir.Provenance) -> None:
         """Append the line that gives a buffer the memory of another."""
         type = self._resolved(self.schedule.buffers[buffer])
         result = self.names[buffer] = self.scope.new_name(buffer)
         self.scope.declare_root(result, type)
         self.scope.laid_out.add(result)
-        line = wir.ReuseLine(result=result, source=self.names.pop(source), type=type)
+        line = wir.ReuseLine(
+            result=result, source=self.names.pop(source), type=type, provenance=provenance
+        )
         self.scope.lines.append(line)
 
-    def _allocate(self, buffer: str) -> None:
+    def _allocate(self, buffer: str, provenance: wir.Provenance) -> None:
         type = self._resolved(self.schedule.buffers[buffer])
-        self.names[buffer] = self._new_buffer(buffer, type, wir.Provenance(), None)
+        self.names[buffer] = self._new_buffer(buffer, type, provenance, None)
 
     def _new_buffer(
         self,
@@ -183,7 +187,7 @@ class ScheduleLines:
             for leaf in leaves:
                 if isinstance(leaf, torch.Tensor):
                     _, view = next(given)
-                    values.append(wir.BufferRef(self.view(view, source.name)))
+                    values.append(wir.BufferRef(self.view(view, source)))
                 else:
                     values.append(None if leaf is None else scope.lower_scalar(leaf))
             value: Any = pytree.tree_unflatten(values, spec)
@@ -239,15 +243,6 @@ def _renderer_of(kernel: LoopKernel) -> Renderer:
     return renderer
 
 
-def _joined(provenance: Iterable[wir.Provenance]) -> wir.Provenance:
-    """Return one provenance for a kernel of several nodes."""
-    parts = list(provenance)
-    if not parts:
-        return wir.Provenance()
-    nodes = tuple(dict.fromkeys(node for part in parts for node in part.nodes))
-    return evolve(parts[0], nodes=nodes)
-
-
 def output_values(
     builder: ScheduleLines, results: Iterable[Any]
 ) -> tuple[wir.Argument, ...]:
@@ -258,7 +253,7 @@ def output_values(
         if not isinstance(result, torch.fx.Node):
             values.append(None if result is None else builder.scope.lower_scalar(result))
         elif result.name in outputs:
-            values.append(wir.BufferRef(builder.view(outputs[result.name], result.name)))
+            values.append(wir.BufferRef(builder.view(outputs[result.name], result)))
         else:
             values.append(builder.number(result))
     return tuple(values)

@@ -28,13 +28,13 @@ from wrapperir.frontend.lowering.values import (
     dimension,
     dimensions,
 )
-from wrapperir.frontend.provenance import node_provenance
+from wrapperir.frontend.provenance import TracedOrigins
 from wrapperir.ir import (
     CPU,
     Device,
     DType,
     Expr,
-    Provenance,
+    NodeOrigin,
     TensorType,
     ValueType,
     add,
@@ -55,11 +55,12 @@ class LoopScope:
 
     ``called`` has the node of each extern call, by the call's name; ``known_symbols`` are
     the size symbols that inputs and calls define so far.  Tensors of the CPU are on a
-    device of ``kernel_device``, if it is given.
+    device of ``kernel_device``, if it is given.  ``origins`` lists the nodes.
     """
 
     symbols: SizeSymbols
     kernel_device: str | None = None
+    origins: TracedOrigins = field(factory=TracedOrigins)
     buffers: dict[str, TensorType] = field(factory=dict[str, TensorType])
     inputs: list[str] = field(factory=list[str])
     items: list[Item] = field(factory=list[Item])
@@ -185,8 +186,9 @@ class LoopScope:
         return found
 
     def add_nest(self, builder: NestBuilder, name: str) -> None:
-        """Append the nest of a builder, with the provenance of the node at hand."""
-        self.items.append(builder.finish(self.new_name(f"{name}_loop"), *self.provenance()))
+        """Append the nest of a builder, with the origins of the node at hand."""
+        nest = builder.finish(self.new_name(f"{name}_loop"), *self.origins_at_hand())
+        self.items.append(nest)
 
     def elements_of(self, node: torch.fx.Node) -> tuple[IndexedTensor, NestBuilder]:
         """Return the result of a node, allocated, and the builder of a nest over it."""
@@ -201,9 +203,9 @@ class LoopScope:
         self.add_nest(builder, node.name)
         return result
 
-    def provenance(self) -> tuple[Provenance, ...]:
+    def origins_at_hand(self) -> tuple[NodeOrigin, ...]:
         """Return that of the node at hand, of the graph that was given."""
-        return tuple(node_provenance(node) for node in self._origin[:1])
+        return tuple(self.origins.origin(node) for node in self._origin[:1])
 
     @contextmanager
     def lowering(self, node: torch.fx.Node) -> Generator[None]:
