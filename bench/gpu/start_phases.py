@@ -40,7 +40,7 @@ _CONTENDERS = ("inductor", "python", "cpp", "lowering")
 
 STEPS = {
     "key of settings": "wrapperir.backend:cache_key",
-    "capture": "wrapperir.frontend.inductor.capture:compile_inner",
+    "capture": "wrapperir.frontend.inductor.compilation:compile_inner",
     "lines to program": "wrapperir.frontend.inductor.build:build_program",
     "graph to program": "wrapperir.frontend.lowering.lower:lower_to_program",
     "verify and passes": "wrapperir.emit.pipeline:prepare_program",

@@ -5,8 +5,6 @@ import os
 import subprocess
 import sys
 import textwrap
-import uuid
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,22 +15,23 @@ from torch._dynamo.utils import counters
 from torch._inductor import config
 from torch._inductor.utils import run_and_get_code
 
+from tests.backend.program_calls import Calls, compiled_anew
 from tests.forked_processes import ProcessServer
 from wrapperir.diagnostics import Code
 from wrapperir.emit import compilation_key
 from wrapperir.frontend import donation, kept_programs
 from wrapperir.frontend.inductor.program_cache import format_module
-from wrapperir.frontend.inductor.session import Session
 from wrapperir.frontend.kept_programs import (
     SETTING,
     KeptProgram,
     format_kept,
     parse_kept,
 )
-from wrapperir.frontend.lowering.compile import _TracedGraph
 from wrapperir.frontend.lowering.program_cache import program_cache
 from wrapperir.ir import Program
 from wrapperir_python.emitter import PythonEmitter
+
+pytestmark = pytest.mark.usefixtures("calls")
 
 EMITTERS = ("python", "cpp", "fx")
 BOTH = pytest.mark.parametrize("calls", ["inductor", "lowering"], indirect=True)
@@ -49,71 +48,14 @@ def products(x: torch.Tensor) -> torch.Tensor:
     return x @ x @ x
 
 
-class Calls:
-    """What happened in compilations: programs built, graphs loaded in the last."""
-
-    frontend = "inductor"
-
-    def __init__(self) -> None:
-        self.built = self.loads = 0
-
-    @property
-    def loaded(self) -> int:
-        if self.frontend == "lowering":
-            return self.loads
-        return counters["inductor"]["fxgraph_cache_hit"]
-
-
-@pytest.fixture(autouse=True)
-def calls(
-    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> Iterator[Calls]:
-    """Keep programs, in entries of this test alone; count those that are built."""
-    monkeypatch.delenv(SETTING)
-    made = Calls()
-    monkeypatch.setattr(Calls, "frontend", getattr(request, "param", "inductor"))
-    finish, lower, load = Session.finish, _TracedGraph._lower, KeptProgram.load
-
-    def counted(function: Any) -> Any:
-        def call(*arguments: Any) -> Any:
-            made.built += 1
-            return function(*arguments)
-
-        return call
-
-    def counted_load(*arguments: Any) -> Any:
-        made.loads += 1
-        return load(*arguments)
-
-    monkeypatch.setattr(Session, "finish", counted(finish))
-    monkeypatch.setattr(_TracedGraph, "_lower", counted(lower))
-    monkeypatch.setattr(KeptProgram, "load", counted_load)
-    compiler_config: Any = torch.compiler.config
-    with compiler_config.patch(cache_key_tag=uuid.uuid4().hex):
-        torch._dynamo.reset()
-        counters.clear()
-        yield made
-        torch._dynamo.reset()
-
-
-def compiled_anew(
-    called: Callable[..., Any] = function, *, dynamic: bool | None = None, **options: Any
-) -> Any:
-    """Return a compiled function as a new process would compile it."""
-    torch._dynamo.reset()
-    counters.clear()
-    chosen: Any = {"frontend": Calls.frontend, **options}
-    return torch.compile(called, backend="wrapperir", dynamic=dynamic, options=chosen)
-
-
 @BOTH
 @pytest.mark.parametrize("emitter", EMITTERS)
 def test_a_program_is_built_once(emitter: str, calls: Calls) -> None:
     x = torch.randn(4, 8)
     with torch.no_grad():
-        first = compiled_anew(emitter=emitter)(x)
+        first = compiled_anew(function, emitter=emitter)(x)
         assert (calls.built, calls.loaded) == (1, 0)
-        second = compiled_anew(emitter=emitter)(x)
+        second = compiled_anew(function, emitter=emitter)(x)
     assert (calls.built, calls.loaded) == (1, 1)
     assert torch.equal(first, second)
     torch.testing.assert_close(second, function(x))
@@ -127,7 +69,7 @@ def test_training_loads_both_programs(emitter: str, calls: Calls) -> None:
     gradients = []
     for _ in range(2):
         LAYER.zero_grad()
-        loss: Any = compiled_anew(emitter=emitter)(x).sum()
+        loss: Any = compiled_anew(function, emitter=emitter)(x).sum()
         loss.backward()
         assert LAYER.weight.grad is not None
         gradients.append(LAYER.weight.grad)
@@ -152,8 +94,8 @@ def test_a_program_is_not_loaded_under_another_name(calls: Calls) -> None:
 @BOTH
 def test_a_backward_that_was_loaded_may_run_twice(calls: Calls) -> None:
     x = torch.randn(4, 8)
-    compiled_anew()(x).sum().backward()
-    loss: Any = compiled_anew()(x).sum()
+    compiled_anew(function)(x).sum().backward()
+    loss: Any = compiled_anew(function)(x).sum()
     LAYER.zero_grad()
     loss.backward(retain_graph=True)
     assert LAYER.weight.grad is not None
@@ -167,10 +109,10 @@ def test_a_backward_that_was_loaded_may_run_twice(calls: Calls) -> None:
 @BOTH
 def test_a_forward_is_loaded_without_a_backward(calls: Calls) -> None:
     x = torch.randn(4, 8)
-    compiled_anew()(x)  # the backward is never compiled
+    compiled_anew(function)(x)  # the backward is never compiled
     assert calls.built == 1
     LAYER.zero_grad()
-    compiled_anew()(x).sum().backward()
+    compiled_anew(function)(x).sum().backward()
     assert (calls.built, calls.loaded) == (2, 1)
     assert LAYER.weight.grad is not None
     loaded = LAYER.weight.grad.clone()
@@ -367,8 +309,8 @@ def test_the_code_of_a_loaded_program_is_what_was_emitted(
 ) -> None:
     x = torch.randn(4, 8)
     with torch.no_grad():
-        (code,) = run_and_get_code(compiled_anew(emitter=emitter), x)[1]
-        (loaded,) = run_and_get_code(compiled_anew(emitter=emitter), x)[1]
+        (code,) = run_and_get_code(compiled_anew(function, emitter=emitter), x)[1]
+        (loaded,) = run_and_get_code(compiled_anew(function, emitter=emitter), x)[1]
     assert calls.built == 1
     assert loaded == code
 

@@ -8,7 +8,7 @@ from torch._inductor import config
 from torch._inductor.async_compile import AsyncCompile
 from torch._inductor.codegen import triton
 
-from wrapperir.frontend.inductor.capture import capturing, own_settings
+from wrapperir.frontend.inductor.compilation import capturing, own_settings
 from wrapperir.frontend.inductor.session import Session
 
 

@@ -14,7 +14,7 @@ from torch._inductor.codegen.wrapper import PythonWrapperCodegen
 from tests.frontend_inductor.captured import capture_all, capture_one, lines_of
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.inductor import capture
-from wrapperir.frontend.inductor.capture import capturing
+from wrapperir.frontend.inductor.compilation import capturing
 from wrapperir.frontend.inductor.session import Session
 from wrapperir.ir import ExternKernelLine
 

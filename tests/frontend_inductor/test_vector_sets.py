@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch._inductor.cpu_vec_isa import VecAVX2, VecISA
 
-from wrapperir.frontend.inductor.capture import own_settings
+from wrapperir.frontend.inductor.compilation import own_settings
 from wrapperir.frontend.inductor.vector_sets import recalling_vector_sets
 
 

@@ -118,7 +118,7 @@ def _compile_by_lowering(
     def fall_back(
         traced: "torch.fx.GraphModule", inputs: Sequence[Any], backward: bool
     ) -> Any:
-        from wrapperir.frontend.inductor.capture import compile_traced
+        from wrapperir.frontend.inductor.compilation import compile_traced
 
         return compile_traced(traced, inputs, is_backward=backward)
 

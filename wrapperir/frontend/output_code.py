@@ -4,10 +4,12 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from attrs import frozen
 from torch._logging._internal import (
     getArtifactLogger,  # pyright: ignore[reportUnknownVariableType]
+    trace_log,
     trace_structured,
 )
 
@@ -28,6 +30,18 @@ class ShownCode:
     path: Path | None
 
 
+def is_shown() -> bool:
+    """Say whether one of PyTorch's debugging tools takes emitted code."""
+    traced: Any = trace_log
+    saves = _saver() is not None
+    return saves or _log.isEnabledFor(10) or bool(traced.handlers)
+
+
+def _saver() -> Callable[[str], None] | None:
+    inductor = sys.modules.get("torch._inductor.graph")  # without, nobody waits for code
+    return None if inductor is None else inductor.GraphLowering.save_output_code
+
+
 def show_output_code(code: OutputCode) -> ShownCode:
     """Pass a program and its emitted code to PyTorch's debugging tools."""
     return show_texts(lambda: format_program(code.program), code.text, code.suffix)
@@ -43,10 +57,7 @@ def show_texts(program: Callable[[], str], text: str, suffix: str) -> ShownCode:
     digest = digest_of(text)
     path = _kept(f"{digest}{suffix}", text)
     shown = ShownCode(text, digest, path)
-    inductor = sys.modules.get("torch._inductor.graph")  # without, nobody waits for code
-    save: Callable[[str], None] | None = (
-        None if inductor is None else inductor.GraphLowering.save_output_code
-    )
+    save = _saver()
     if save is not None:
         save(text)
     if _log.isEnabledFor(10):

@@ -8,6 +8,19 @@ import wrapperir.frontend.inductor.release  # pyright: ignore[reportUnusedImport
 import wrapperir.frontend.inductor.key_digests  # noqa: F401 # pyright: ignore[reportUnusedImport]
 
 # isort: split
-from wrapperir.frontend.inductor.capture import capture, compile_graph
+from typing import TYPE_CHECKING
+
+from wrapperir.frontend.inductor.compile import compile_graph
+
+if TYPE_CHECKING:
+    from wrapperir.frontend.inductor.compilation import capture
 
 __all__ = ["capture", "compile_graph"]
+
+
+def __getattr__(name: str) -> object:
+    if name == "capture":  # it imports all of Inductor, which kept graphs do not need
+        from wrapperir.frontend.inductor import compilation
+
+        return compilation.capture
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -20,7 +20,7 @@ from wrapperir.diagnostics import Code
 from wrapperir.frontend import Lowered
 from wrapperir.frontend.aten.attention import densify_masks
 from wrapperir.frontend.inductor import versions
-from wrapperir.frontend.inductor.capture import compile_inner, own_settings
+from wrapperir.frontend.inductor.compilation import compile_inner, own_settings
 from wrapperir.frontend.inductor.decompositions import decompositions
 from wrapperir.frontend.inductor.signature import plain_graph
 from wrapperir.frontend.named_program import name_program

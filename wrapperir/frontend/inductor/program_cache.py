@@ -12,19 +12,21 @@ import ast
 import contextlib
 import logging
 from collections.abc import Generator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import torch
 from torch._functorch import config as functorch_config
 from torch._inductor import config
 from torch._inductor.codecache import PyCodeCache
-from torch._inductor.graph import GraphLowering
 from torch._inductor.runtime.cache_dir_utils import cache_dir
 
 from wrapperir.caching import CacheRefusedError, PrivateCache
 from wrapperir.emit import OutputCode
 from wrapperir.frontend.kept_programs import KeptProgram, keeps_programs, kept_program
+
+if TYPE_CHECKING:
+    from torch._inductor.graph import GraphLowering  # which takes half a second
 
 _HEAD = '"""A program that wrapperir compiled: its text and the emitted files."""'
 _compiler_config: Any = torch.compiler.config
@@ -63,7 +65,7 @@ def can_keep_programs() -> bool:
 
 
 def keep_program(
-    graph: GraphLowering,
+    graph: "GraphLowering",
     code: OutputCode,
     constants: Mapping[str, torch.Tensor],
     *,
@@ -101,6 +103,11 @@ def format_module(kept: KeptProgram) -> str:
     )
 
 
+def is_module(text: str) -> bool:
+    """Say whether a text is that of the module of a program."""
+    return text.startswith(_HEAD)
+
+
 def read_module(text: str) -> KeptProgram:
     """Return the program of a module's text, without executing it."""
     (call,) = (
@@ -115,15 +122,15 @@ def read_module(text: str) -> KeptProgram:
 @contextlib.contextmanager
 def showing_emitted_code() -> Generator[None]:
     """Have ``run_and_get_code`` get the emitted code where a kept program is loaded."""
+    from torch._inductor.graph import GraphLowering
+
     save = GraphLowering.save_output_code
     if save is None:
         yield
         return
 
     def show(code: str) -> None:
-        if code.startswith(_HEAD):
-            code = read_module(code).text
-        save(code)
+        save(read_module(code).text if is_module(code) else code)
 
     with mock.patch.object(GraphLowering, "save_output_code", show):
         yield

@@ -1,4 +1,4 @@
-"""Inductor's settings by name, and those that a mode of ``torch.compile`` stands for."""
+"""Inductor's settings by name, those of a mode of ``torch.compile``, and our own."""
 
 from collections.abc import Mapping
 from typing import Any, get_origin
@@ -6,6 +6,22 @@ from typing import Any, get_origin
 from torch._inductor import config, list_mode_options
 
 from wrapperir.diagnostics import Code
+
+OWN: dict[str, Any] = {
+    # Reuse, pools, partitions and graphs that are ours to make, as passes or not at all.
+    "allow_buffer_reuse": False,
+    "memory_planning": False,
+    "graph_partition": False,
+    "cpp_wrapper": False,
+    "fx_wrapper": False,
+    "triton.cudagraphs": False,
+    # A benchmark of its own in each kernel's text.
+    "benchmark_kernel": False,
+}
+"""Settings of Inductor with which graphs are captured, whatever the user's are."""
+
+OF_HOSTS = {"cpp_wrapper", "fx_wrapper", "triton.cudagraphs"}
+"""Settings that ``compile_fx`` has acted on before it hands a graph on."""
 
 
 def mode_settings(mode: str) -> Mapping[str, object]:

@@ -3,11 +3,10 @@
 import contextlib
 import copy
 import functools
-import operator
 import sys
 import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Generator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._dynamo import config as dynamo_config
@@ -24,6 +23,7 @@ from torch.utils import _pytree as pytree
 from wrapperir.frontend import Lowered
 from wrapperir.frontend.aten.attention import densify_masks, shorten_attention
 from wrapperir.frontend.failures import compile_or_fall_back
+from wrapperir.frontend.inductor.compile import CompileLowered
 from wrapperir.frontend.inductor.compile_processes import (
     expect_imports,
     kernels_not_compiled,
@@ -31,44 +31,19 @@ from wrapperir.frontend.inductor.compile_processes import (
 )
 from wrapperir.frontend.inductor.cpu_triton import triton_for_cpu
 from wrapperir.frontend.inductor.decompositions import decompositions
-from wrapperir.frontend.inductor.program_cache import (
-    cached_by,
-    can_keep_programs,
-    showing_emitted_code,
-)
+from wrapperir.frontend.inductor.light_keys import light_keys
+from wrapperir.frontend.inductor.program_cache import cached_by, showing_emitted_code
+from wrapperir.frontend.inductor.settings import OWN
 from wrapperir.frontend.inductor.vector_sets import recalling_vector_sets
 from wrapperir.frontend.user_names import UserNames, dynamo_names
 
 # Others are imported late: a graph that PyTorch's cache has needs none of them.
 if TYPE_CHECKING:
-    from wrapperir.emit import Loaded, OutputCode
+    from wrapperir.emit import Loaded
     from wrapperir.frontend.inductor.session import Session
-
-CompileLowered: TypeAlias = Callable[
-    [Lowered, bool, "Callable[[OutputCode], None]"], "Loaded"
-]
-"""Turns a program into a callable.
-
-It is given whether the program is a backward, and a function to show emitted code to.
-"""
 
 # Inductor's registry is one for the process: one capture at a time.
 _LOCK = threading.RLock()
-
-_CONFIG: dict[str, Any] = {
-    # Reuse, pools, partitions and graphs that are ours to make, as passes or not at all.
-    "allow_buffer_reuse": False,
-    "memory_planning": False,
-    "graph_partition": False,
-    "cpp_wrapper": False,
-    "fx_wrapper": False,
-    "triton.cudagraphs": False,
-    # A benchmark of its own in each kernel's text.
-    "benchmark_kernel": False,
-}
-
-_OF_HOSTS = {"cpp_wrapper", "fx_wrapper", "triton.cudagraphs"}
-"""Settings that ``compile_fx`` has acted on before it hands a graph on."""
 
 
 @contextlib.contextmanager
@@ -79,8 +54,9 @@ def own_settings(cache_key: str | None = None) -> Generator[None]:
     ``cache_key`` is the key of :func:`~.program_cache.cached_by`.
     """
     with (
-        config.patch(_CONFIG),
+        config.patch(OWN),
         cached_by(cache_key),
+        light_keys(),
         recalling_vector_sets,
         processes_started_late,
     ):
@@ -127,44 +103,24 @@ def capturing(session: "Session", cache_key: str | None = None) -> Generator[Non
                 common.device_codegens[device] = codegen
 
 
-def compile_graph(
+def compile_anew(
     graph: torch.fx.GraphModule,
-    example_inputs: Sequence[Any],
+    inputs: Sequence[Any],
     compile: CompileLowered,
-    cache_key: str | None = None,
+    names: UserNames,
+    stock: dict[str, Any] | None,
+    cache_key: str | None,
+    begin: Callable[[], object],
     *,
-    settings: Mapping[str, object] | None = None,
-    falls_back: bool = False,
-    begin: Callable[[], object] = lambda: None,
+    settings: dict[str, Any],
 ) -> Callable[..., Any]:
-    """Compile a graph that Dynamo traced; return the callable that replaces it.
+    """Compile a graph that Dynamo traced, as :func:`~.compile.compile_graph` does.
 
-    ``compile`` turns each program into a callable.  A training graph gives a forward and a
-    backward program, the backward maybe not before it first runs.  PyTorch keeps what they
-    compile to, if ``cache_key`` is the key of what ``compile`` does; later calls, of other
-    processes too, then load it.  Both are compiled with these ``settings`` of Inductor,
-    except those that :func:`own_settings` turns off.  With ``falls_back``, Inductor
-    compiles a graph that fails here, and PyTorch does not keep it.  ``begin`` is called
-    before a graph is compiled that PyTorch has not kept together with its other half.
-
-    Raises:
-        DiagnosticError: the graph has something that a program cannot express, or
-            ``compile`` raised it; or WIR655, PyTorch failed.
+    ``stock`` are Inductor's settings for a graph that fails here, or ``None`` to raise the
+    error; ``settings`` are those that captured graphs are compiled with.
     """
-    changed = dict(settings or {})
-    applied = {name: value for name, value in changed.items() if name not in _CONFIG}
-    with config.patch(changed):
-        key = cache_key if can_keep_programs() else None
-        stock = {
-            name: operator.attrgetter(name)(config) for name in _CONFIG.keys() - _OF_HOSTS
-        }
-    names = dynamo_names(graph)
-    if key is not None:
-        key = f"{key} {names.digest}"
-    inner = functools.partial(
-        _compile_or_advise, compile, names, stock if falls_back else None, key, begin
-    )
-    return _compile(graph, example_inputs, inner, applied, key)
+    inner = functools.partial(_compile_or_advise, compile, names, stock, cache_key, begin)
+    return _compile(graph, inputs, inner, settings, cache_key)
 
 
 def _compile_or_advise(
