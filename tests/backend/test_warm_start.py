@@ -1,5 +1,6 @@
 """Graphs that an earlier process compiled load without the modules that compile others."""
 
+import json
 import os
 import subprocess
 import sys
@@ -13,14 +14,16 @@ from unittest import mock
 
 import pytest
 import torch
+from torch import _decomp
+from torch._dynamo.utils import counters
 from torch._functorch import config as functorch_config
 from torch._inductor import config
 from torch._inductor.codegen import common
 from torch._inductor.custom_graph_pass import CustomGraphModulePass, CustomGraphPass
+from torch._inductor.utils import run_and_get_code
 
-from tests.backend.program_calls import compiled_anew
+from tests.backend.program_calls import Calls, compiled_anew
 from tests.forked_processes import ProcessServer
-from wrapperir.frontend.inductor import compilation
 from wrapperir.frontend.kept_programs import SETTING
 
 pytestmark = pytest.mark.usefixtures("calls")
@@ -55,49 +58,48 @@ SCRIPT = textwrap.dedent(
         torch.testing.assert_close(several(x, 2), product(x, 2))
     print(counters["aot_autograd"]["autograd_cache_hit"])
     print(counters["stats"]["unique_graphs"])
-    heavy = "compile_fx", "graph", "lowering", "codegen.cpp", "decomposition"
-    print([name for name in heavy if f"torch._inductor.{name}" in sys.modules])
+    heavy = (
+        *("torch._inductor.compile_fx", "torch._inductor.graph"),
+        *("torch._inductor.codegen.cpp", "torch._inductor.decomposition"),
+        *("wrapperir.frontend.lowering.lower", "wrapperir.frontend.lowering.partition"),
+        *("wrapperir.passes", "wrapperir.verify"),
+    )
+    print([name for name in heavy if name in sys.modules])
     """
 )
 
 
-@pytest.mark.parametrize("options", ["{}", '{"emitter": "cpp"}'])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"emitter": emitter, "frontend": frontend}
+        for emitter in ("python", "cpp")
+        for frontend in ("inductor", "lowering")
+    ],
+    ids=lambda options: "-".join(options.values()),
+)
 def test_a_second_process_imports_no_compiler(
-    options: str, tmp_path: Path, process_server: ProcessServer
+    options: dict[str, str], tmp_path: Path, process_server: ProcessServer
 ) -> None:
     places = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache"), SETTING: ""}
-    environment = {**os.environ, **places}
-    first = process_server.run("-c", SCRIPT, options, env=environment)
+    environment = {**os.environ, **places, "XDG_CACHE_HOME": str(tmp_path)}
+    arguments = "-c", SCRIPT, json.dumps(options)
+    first = process_server.run(*arguments, env=environment)
     assert first.returncode == 0, first.stderr
     second = subprocess.run(
-        [sys.executable, "-c", SCRIPT, options],
+        [sys.executable, *arguments],
         env=environment,
         capture_output=True,
         text=True,
     )
     assert second.returncode == 0, second.stderr
     assert first.stdout.split("\n")[0] == "0"
-    hits, graphs, heavy = second.stdout.splitlines()
-    assert (hits, graphs, heavy) == ("3", "3", "[]")
+    assert second.stdout.splitlines() == ["3", "3", "[]"]
 
 
 def products(x: torch.Tensor) -> torch.Tensor:
     """Return a result that takes no kernel."""
     return x @ x @ x
-
-
-@pytest.fixture
-def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Note each graph that is not loaded before the compiler is imported."""
-    noted: list[str] = []
-    compile_anew = compilation.compile_anew
-
-    def noting(*arguments: Any, **named: Any) -> Any:
-        noted.append("anew")
-        return compile_anew(*arguments, **named)
-
-    monkeypatch.setattr(compilation, "compile_anew", noting)
-    return noted
 
 
 class UsersPass(CustomGraphPass):
@@ -176,15 +178,84 @@ DIFFERENCES: dict[str, Callable[[], AbstractContextManager[object]]] = {
 }
 
 
+BOTH = pytest.mark.parametrize("calls", ["inductor", "lowering"], indirect=True)
+
+
+def hits() -> int:
+    """Return how many graphs were loaded without being traced, in the last compilation."""
+    return int(counters["aot_autograd"]["autograd_cache_hit"])
+
+
+@BOTH
+@pytest.mark.usefixtures("calls")
 @pytest.mark.parametrize("name", DIFFERENCES)
-def test_what_changes_a_program_is_another_graph(name: str, compiled: list[str]) -> None:
+def test_what_changes_a_program_is_another_graph(name: str) -> None:
     x = torch.rand(4, 4)
-    results = []
+    found, results = [], []
     with torch.no_grad():
         for enter in (nullcontext, DIFFERENCES[name]) * 2:
             with enter():
                 results.append(compiled_anew(products)(x))
+                found.append(hits())
                 torch.testing.assert_close(results[-1], products(x))
-    assert len(compiled) == 2
+    assert found == [0, 0, 1, 1]
     assert torch.equal(results[0], results[2])
     assert torch.equal(results[1], results[3])
+
+
+def scaled(x: torch.Tensor) -> torch.Tensor:
+    """Return a result with a constant that the graph holds."""
+    return x @ torch.tensor([[1.0, 2.0], [3.0, SCALE]])
+
+
+SCALE = 4.0
+
+
+@BOTH
+@pytest.mark.usefixtures("calls")
+def test_a_constant_that_changed_is_another_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.rand(2, 2)
+    for scale, hit in ((4.0, 0), (5.0, 0), (4.0, 1), (5.0, 1)):
+        monkeypatch.setitem(globals(), "SCALE", scale)
+        torch.testing.assert_close(compiled_anew(scaled)(x), scaled(x))
+        assert hits() == hit
+
+
+@BOTH
+@pytest.mark.usefixtures("calls")
+def test_a_loaded_graph_writes_to_its_inputs_and_returns_their_memory() -> None:
+    def changed(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        x.mul_(2)
+        return y.t(), x @ y
+
+    for hit in (0, 1):
+        x, y = torch.ones(3, 3), torch.rand(3, 3)
+        view, product = compiled_anew(changed)(x, y)
+        assert hits() == hit
+        assert torch.equal(x, torch.full((3, 3), 2.0))
+        assert view.data_ptr() == y.data_ptr()
+        torch.testing.assert_close(product, x @ y)
+
+
+@BOTH
+def test_debugging_tools_see_a_loaded_graph(calls: Calls) -> None:
+    x = torch.rand(4, 4)
+    shown = [run_and_get_code(compiled_anew(products), x)[1] for _ in range(2)]
+    assert shown[0] == shown[1] != []
+    assert calls.built == 1
+
+
+@pytest.mark.parametrize("calls", ["lowering"], indirect=True)
+def test_a_decomposition_of_the_users_keeps_no_graph(calls: Calls) -> None:
+    with torch.library._scoped_library("wrapperir_warm", "FRAGMENT") as library:
+        library.define("doubled(Tensor x) -> Tensor")
+        library.impl("doubled", lambda x: x * 2, "CompositeExplicitAutograd")
+        library.impl("doubled", torch.empty_like, "Meta")
+        operator = torch.ops.wrapperir_warm.doubled
+        decomposed = {operator.default: lambda x: x + x}
+        with mock.patch.dict(_decomp.decomposition_table, decomposed):
+            for _ in range(2):
+                x = torch.rand(4, 4)
+                torch.testing.assert_close(compiled_anew(operator)(x), x * 2)
+                assert hits() == 0
+    assert calls.built == 2

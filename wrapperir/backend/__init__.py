@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from wrapperir.emit import Loaded
     from wrapperir.emit.partition import PartitioningEmitter
     from wrapperir.frontend import Lowered
+    from wrapperir.frontend.preparation import Prepare
     from wrapperir.pipelines import PassLike
 
 __all__ = [
@@ -63,7 +64,6 @@ def wrapperir_backend(
     chosen = read_options({**implied, **given})
 
     prepare = preparing(chosen, example_inputs)
-    prepare(is_new=False)
 
     def compile(
         lowered: "Lowered", backward: bool, show: Callable[[OutputCode], None]
@@ -77,7 +77,7 @@ def wrapperir_backend(
         cache_key(chosen),
         settings=chosen.settings,
         falls_back=chosen.fallback is not None,
-        begin=lambda: prepare(is_new=True),
+        prepare=prepare,
     )
 
 
@@ -105,7 +105,6 @@ def _compile_by_lowering(
             hint="leave it out, or leave out the option 'frontend'",
         )
     prepare = preparing(chosen, example_inputs)
-    prepare(is_new=False)
     kernel_device = None
     with suppress(DiagnosticError):  # it is raised when the first program is compiled
         kernel_device = plugin_manager().kernel_device(_found(chosen.emitter))
@@ -122,6 +121,12 @@ def _compile_by_lowering(
 
         return compile_traced(traced, inputs, is_backward=backward)
 
+    key = cache_key(chosen)
+    keeper = None
+    if key is not None:
+        from wrapperir.frontend.inductor.kept_code import graph_keeper
+
+        keeper = graph_keeper()
     return compile_graph(
         graph,
         example_inputs,
@@ -129,11 +134,12 @@ def _compile_by_lowering(
         LoweringSettings(
             rounding=chosen.rounding,
             times_configs=times_configs,
-            cache_key=cache_key(chosen),
+            cache_key=key,
+            keeper=keeper,
             fall_back=None if chosen.fallback is None else fall_back,
             kernel_device=kernel_device,
         ),
-        begin=lambda: prepare(is_new=True),
+        prepare,
     )
 
 
@@ -141,7 +147,7 @@ _REPLAYING = ("reduce-overhead", "max-autotune")
 """Modes of ``torch.compile`` that replay graphs."""
 
 
-def preparing(options: BackendOptions, inputs: Sequence[Any]) -> Callable[..., None]:
+def preparing(options: BackendOptions, inputs: Sequence[Any]) -> "Prepare":
     """Return a function that begins, in the background, what loading programs needs.
 
     It takes ``is_new`` of :class:`~wrapperir.emit.ComingPrograms`.

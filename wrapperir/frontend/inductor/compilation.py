@@ -35,6 +35,7 @@ from wrapperir.frontend.inductor.light_keys import light_keys
 from wrapperir.frontend.inductor.program_cache import cached_by, showing_emitted_code
 from wrapperir.frontend.inductor.settings import OWN
 from wrapperir.frontend.inductor.vector_sets import recalling_vector_sets
+from wrapperir.frontend.preparation import Prepare
 from wrapperir.frontend.user_names import UserNames, dynamo_names
 
 # Others are imported late: a graph that PyTorch's cache has needs none of them.
@@ -110,7 +111,7 @@ def compile_anew(
     names: UserNames,
     stock: dict[str, Any] | None,
     cache_key: str | None,
-    begin: Callable[[], object],
+    prepare: Prepare,
     *,
     settings: dict[str, Any],
 ) -> Callable[..., Any]:
@@ -119,7 +120,7 @@ def compile_anew(
     ``stock`` are Inductor's settings for a graph that fails here, or ``None`` to raise the
     error; ``settings`` are those that captured graphs are compiled with.
     """
-    inner = functools.partial(_compile_or_advise, compile, names, stock, cache_key, begin)
+    inner = functools.partial(_compile_or_advise, compile, names, stock, cache_key, prepare)
     return _compile(graph, inputs, inner, settings, cache_key)
 
 
@@ -128,7 +129,7 @@ def _compile_or_advise(
     names: UserNames,
     stock: dict[str, Any] | None,
     cache_key: str | None,
-    begin: Callable[[], object],
+    prepare: Prepare,
     graph: torch.fx.GraphModule,
     inputs: Sequence[Any],
     **kwargs: Any,
@@ -138,7 +139,7 @@ def _compile_or_advise(
     ``stock`` are Inductor's settings, or ``None`` to raise the error, with advice.
     """
     expect_imports()
-    begin()
+    prepare(is_new=True)
     original = graph if stock is None else _copy_graph(graph)
 
     def fall_back() -> Any:

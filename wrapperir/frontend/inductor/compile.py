@@ -16,6 +16,7 @@ from wrapperir.frontend.aten.attention import densify_masks
 from wrapperir.frontend.inductor.kept_graphs import find_graph
 from wrapperir.frontend.inductor.program_cache import can_keep_programs
 from wrapperir.frontend.inductor.settings import OF_HOSTS, OWN
+from wrapperir.frontend.preparation import Prepare, prepare_nothing
 from wrapperir.frontend.user_names import dynamo_names
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def compile_graph(
     *,
     settings: Mapping[str, object] | None = None,
     falls_back: bool = False,
-    begin: Callable[[], object] = lambda: None,
+    prepare: Prepare = prepare_nothing,
 ) -> Callable[..., Any]:
     """Compile a graph that Dynamo traced; return the callable that replaces it.
 
@@ -47,8 +48,8 @@ def compile_graph(
     compile to, if ``cache_key`` is the key of what ``compile`` does; later calls, of other
     processes too, then load it.  Both are compiled with these ``settings`` of Inductor,
     except those that are :data:`~.settings.OWN`.  With ``falls_back``, Inductor
-    compiles a graph that fails here, and PyTorch does not keep it.  ``begin`` is called
-    before a graph is compiled that PyTorch has not kept together with its other half.
+    compiles a graph that fails here, and PyTorch does not keep it.  ``prepare`` is called
+    before what PyTorch has not kept is compiled.
 
     Raises:
         DiagnosticError: the graph has something that a program cannot express, or
@@ -66,6 +67,7 @@ def compile_graph(
         kept = find_graph(graph, example_inputs, applied, key)
         if kept is not None:
             return kept
+    prepare(is_new=False)
     from wrapperir.frontend.inductor.compilation import compile_anew
 
     return compile_anew(
@@ -75,6 +77,6 @@ def compile_graph(
         names,
         stock if falls_back else None,
         key,
-        begin,
+        prepare,
         settings=applied,
     )

@@ -3,7 +3,8 @@
 import contextlib
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import torch
 from attrs import evolve, frozen
@@ -26,7 +27,11 @@ from wrapperir.frontend.lowering.accumulation import (
     accumulate_rows,
 )
 from wrapperir.frontend.lowering.decompositions import table
-from wrapperir.frontend.lowering.graph_key import graph_key, guard_count
+from wrapperir.frontend.lowering.graph_key import (
+    dynamo_graph_key,
+    graph_key,
+    guard_count,
+)
 from wrapperir.frontend.lowering.padding import (
     pad_rows,
     padded_strides,
@@ -40,6 +45,7 @@ from wrapperir.frontend.lowering.program_cache import (
 )
 from wrapperir.frontend.named_program import name_program
 from wrapperir.frontend.output_code import show_output_code, show_texts
+from wrapperir.frontend.preparation import Prepare, prepare_nothing
 from wrapperir.frontend.user_names import UserNames, dynamo_names
 from wrapperir.ir import KernelDefinitionLine, Program
 
@@ -58,6 +64,27 @@ FallBack: TypeAlias = Callable[[torch.fx.GraphModule, Sequence[Any], bool], Any]
 """Compiles a traced graph, in whose place a program was to run; it may be a backward."""
 
 
+class GraphKeeper(Protocol):
+    """What has PyTorch keep graphs together with what AOTAutograd makes of them."""
+
+    def compiler(self, compile: Callable[..., Any]) -> Any:
+        """Return a compiler for AOTAutograd, which looks a graph up before it traces it."""
+        ...
+
+    def keyed_by(self, key: str) -> AbstractContextManager[None]:
+        """Look graphs up under PyTorch's key and ``key``."""
+        ...
+
+    def code(
+        self,
+        kept: KeptProgram,
+        constants: Mapping[str, torch.Tensor],
+        call: Callable[[list[Any]], Any],
+    ) -> Any:
+        """Return the compiled code of a graph, as PyTorch keeps it."""
+        ...
+
+
 @frozen(kw_only=True)
 class LoweringSettings:
     """Settings of the compilation of a graph.
@@ -65,13 +92,14 @@ class LoweringSettings:
     ``rounding`` is the value of a :class:`~wrapperir.lowering.schedule.Rounding`.
     Without ``times_configs``, kernels have their first config only, which rules choose.
     Programs are kept for later processes if ``cache_key`` is the key of how they are
-    compiled.  What graphs have on the CPU is on a device of ``kernel_device`` in programs,
-    if it is given.
+    compiled; with a ``keeper``, whole graphs are, too.  What graphs have on the CPU is on a
+    device of ``kernel_device`` in programs, if it is given.
     """
 
     rounding: str = "fused"
     times_configs: bool = True
     cache_key: str | None = None
+    keeper: GraphKeeper | None = None
     fall_back: FallBack | None = None
     kernel_device: str | None = None
 
@@ -81,12 +109,12 @@ def compile_graph(
     example_inputs: Sequence[Any],
     compile: CompileProgram,
     settings: LoweringSettings,
-    begin: Callable[[], object] = lambda: None,
+    prepare: Prepare = prepare_nothing,
 ) -> Callable[..., Any]:
     """Compile a graph that Dynamo traced; return the callable that replaces it.
 
     A training graph gives a forward and a backward program, the backward maybe not before
-    it first runs.  ``begin`` is called before a graph is compiled that is not kept.
+    it first runs.  ``prepare`` is called before what is not kept is compiled.
 
     Raises:
         DiagnosticError: the graph has something that a program cannot express, ``compile``
@@ -95,6 +123,7 @@ def compile_graph(
 
     def compiler(*, backward: bool, saves: bool = False) -> Callable[..., Any]:
         def compile_traced(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
+            prepare(is_new=False)
             fall_back = settings.fall_back
             take_examples(module, inputs)
             if settings.rounding == "fused":  # it rounds once where eager does twice
@@ -104,7 +133,7 @@ def compile_graph(
             pad_rows(module, saves=saves)
             traced = _TracedGraph(module, inputs, backward, settings, names)
             return compile_or_fall_back(
-                lambda: boxed(traced.compile(compile, begin)),
+                lambda: traced.compile(compile, prepare),
                 None if fall_back is None else lambda: fall_back(module, inputs, backward),
                 is_backward=backward,
             )
@@ -113,15 +142,26 @@ def compile_graph(
 
     densify_masks(graph)
     names = dynamo_names(graph)
+    keeper = settings.keeper
+    facts = [settings.cache_key, settings.rounding, settings.times_configs, names.digest]
+    key = None if keeper is None else dynamo_graph_key(graph, facts)
+    compilers = {
+        "fw_compiler": compiler(backward=False, saves=True),
+        "bw_compiler": compiler(backward=True),
+        "inference_compiler": compiler(backward=False),
+    }
+    looking_up: AbstractContextManager[None] = contextlib.nullcontext()
+    if keeper is not None and key is not None:
+        compilers = {name: keeper.compiler(each) for name, each in compilers.items()}
+        looking_up = keeper.keyed_by(key)
     backend: Any = aot_autograd(
-        fw_compiler=compiler(backward=False, saves=True),
-        bw_compiler=compiler(backward=True),
-        inference_compiler=compiler(backward=False),
+        **compilers,
         decompositions=dict(table()),
         partition_fn=_partition,
         keep_inference_input_mutations=True,
     )
-    with functorch_config.patch(unlift_effect_tokens=True):  # no arguments of the graph
+    unlifted: Any = functorch_config.patch(unlift_effect_tokens=True)
+    with looking_up, unlifted:  # effect tokens are no arguments of the graph
         compiled: Callable[..., Any] = backend(graph, list(example_inputs))
     return compiled
 
@@ -144,8 +184,8 @@ class _TracedGraph:
     settings: LoweringSettings
     user_names: UserNames
 
-    def compile(self, compile: CompileProgram, begin: Callable[[], object]) -> "Loaded":
-        """Return the callable of the program that is kept, or of a new one."""
+    def compile(self, compile: CompileProgram, prepare: Prepare) -> Any:
+        """Return the compiled code of the program that is kept, or of a new one."""
         with contextlib.ExitStack() as stack:
             donated = frozenset[int]()
             if self.backward:
@@ -153,19 +193,31 @@ class _TracedGraph:
             cache = None if self.settings.cache_key is None else program_cache()
             key = None if cache is None else self._key(donated)
             if cache is None or key is None:
-                begin()
-                return self._compile_anew(compile, donated)[0]
+                prepare(is_new=True)
+                return boxed(self._compile_anew(compile, donated)[0])
             kept = find_program(cache, key)
             if kept is not None:
                 with contextlib.suppress(OSError):  # then it is compiled anew
-                    return self._load(kept)
-            begin()
+                    return self._code(kept, self._load(kept))
+            prepare(is_new=True)
             guards = guard_count(self.module.graph)
             loaded, made = self._compile_anew(compile, donated)
+            if made is None:
+                return boxed(loaded)
             # Guards that this has added would be missing where the program is loaded.
-            if made is not None and guards == guard_count(self.module.graph):
+            if guards == guard_count(self.module.graph):
                 keep_program(cache, key, made)
-            return loaded
+            return self._code(made, loaded)
+
+    def _code(self, kept: KeptProgram, loaded: "Loaded") -> Any:
+        """Return a loaded program as AOTAutograd calls it, and keeps it if it is to."""
+        keeper = self.settings.keeper
+        if keeper is None:
+            return boxed(loaded)
+        with unset_fake_temporarily():
+            held = _held_tensors(self.module)
+        constants = {name: held[name] for name in kept.constants.values()}
+        return keeper.code(kept, constants, loaded)
 
     def _key(self, donated: frozenset[int]) -> str | None:
         settings = self.settings

@@ -1,7 +1,7 @@
 """Keys of traced graphs: graphs of one key are lowered to the same program."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -42,13 +42,32 @@ def graph_key(module: torch.fx.GraphModule, settings: object) -> str | None:
             "symbols": _symbol_facts(module.graph),
             "settings": settings,
             "torch": [torch.__version__, torch.version.cuda],
-            "machine": [torch.get_num_threads(), *_device_facts(module.graph)],
+            "machine": _machine_facts([n.meta.get("val") for n in module.graph.nodes]),
             "dtype": str(torch.get_default_dtype()),
             "deterministic": torch.are_deterministic_algorithms_enabled(),
         }
         return digest_of(facts)
     except NoKeyError:
         return None
+
+
+def dynamo_graph_key(module: torch.fx.GraphModule, settings: object) -> str | None:
+    """Return the digest of what PyTorch's key of a graph that Dynamo traced leaves out.
+
+    That is ``settings``, the user's lines, and what the lowering reads beside the graph.
+    ``None``: a function of the user's takes part, as the decomposition of an operator.
+    """
+    table: Mapping[Any, Any] = _decomp.decomposition_table
+    if any(made.__module__.partition(".")[0] != "torch" for made in table.values()):
+        return None
+    graphs = [each for each in module.modules() if isinstance(each, torch.fx.GraphModule)]
+    nodes = [node for each in graphs for node in each.graph.nodes]
+    facts = {
+        "lines": [repr(node_provenance(node)) for node in nodes],
+        "settings": settings,
+        "machine": _machine_facts([node.meta.get("example_value") for node in nodes]),
+    }
+    return digest_of(facts)
 
 
 def guard_count(graph: torch.fx.Graph) -> int:
@@ -142,10 +161,13 @@ def _symbol_facts(graph: torch.fx.Graph) -> list[object]:
     return [ranges, [str(guard.expr) for guard in shapes.guards]]
 
 
-def _device_facts(graph: torch.fx.Graph) -> Iterable[str]:
-    values = pytree.tree_leaves([node.meta.get("val") for node in graph.nodes])
-    devices = {value.device for value in values if isinstance(value, torch.Tensor)}
-    yield torch.backends.cpu.get_cpu_capability()
-    for device in sorted(devices, key=str):
-        if device.type == "cuda":
-            yield str(torch.cuda.get_device_properties(device))
+def _machine_facts(values: list[Any]) -> list[object]:
+    """Return what kernels depend on of the processor and of the devices of tensors."""
+    leaves = pytree.tree_leaves(values)
+    devices = {value.device for value in leaves if isinstance(value, torch.Tensor)}
+    gpus = sorted((device for device in devices if device.type == "cuda"), key=str)
+    return [
+        torch.get_num_threads(),
+        torch.backends.cpu.get_cpu_capability(),
+        *[str(torch.cuda.get_device_properties(device)) for device in gpus],
+    ]
