@@ -50,7 +50,7 @@ STEPS = {
     "wait for Triton": "wrapperir.kernels.triton_compile:Workers.compile",
     "extensions, background": "wrapperir.kernels.emitted.native_module:build_library",
     "C++: time choices": "wrapperir_cpp.build:tune_artifact",
-    "C++: Triton": "wrapperir_cpp.build:compile_triton_kernels",
+    "C++: Triton": "wrapperir_cpp.triton_kernels:compile_triton_kernels",
     "C++: objects": "wrapperir_cpp.build:_build_objects",
     "C++: libraries": "wrapperir_cpp.build:_build_libraries",
     "C++: load": "wrapperir_cpp.build:load_folder",

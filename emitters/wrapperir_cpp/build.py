@@ -31,8 +31,6 @@ from wrapperir.kernels import (
     side_by_side,
 )
 from wrapperir.kernels.torch_extensions import TORCH_LIBRARIES, compile_with_torch
-from wrapperir.text import parse_program
-from wrapperir_cpp.artifact_files import TEXT
 from wrapperir_cpp.layout import (
     BRIDGE_LIBRARY,
     BRIDGE_SOURCE,
@@ -43,8 +41,8 @@ from wrapperir_cpp.layout import (
     POOLS_NAME,
     POOLS_SOURCE,
     PRIVATEUSE1_SOURCE,
+    TEXT,
 )
-from wrapperir_cpp.triton_kernels import compile_triton_kernels
 
 if TYPE_CHECKING:
     from wrapperir.tuning.choice_cache import ChoiceCache
@@ -96,6 +94,9 @@ def build_artifact(
     if any(path.endswith(KERNEL_FACTS) for path in files):
         with ThreadPoolExecutor(max_workers=1) as pool:
             pending = pool.submit(_build_objects, files, objects)
+            # What reads programs is imported late: a library that is kept needs none of it.
+            from wrapperir_cpp.triton_kernels import compile_triton_kernels
+
             files = {**files, **compile_triton_kernels(files, targets)}
             objects = pending.result()
     libraries = _build_libraries(files, objects)
@@ -123,6 +124,8 @@ def tune_artifact(
         return artifact
     if not {*present_targets()} & {*targets}:
         return artifact
+    from wrapperir.text import parse_program
+
     text = artifact.files[TEXT]
     program = parse_program(text if isinstance(text, str) else text.decode())
     names = open_choices(program)

@@ -10,6 +10,7 @@ from wrapperir.diagnostics import Code
 from wrapperir.emit.artifact import checked_content, read_manifest
 from wrapperir.emit.package import write_package
 
+TEXT = "program.wir"
 PROGRAM = "program.cpp"
 RUNTIME = "runtime/"
 """Folder of the runtime's headers and sources, which are compiled with the program."""

@@ -78,7 +78,7 @@ def _with_code_inside(stock: Callable[..., Any]) -> Any:
 _entries_with_code = SharedPatch(AOTAutogradCache, "make_entry", _with_code_inside)
 
 
-class GraphKeeper:
+class AutogradKeeper:
     """What has PyTorch keep graphs that are compiled without Inductor."""
 
     _is_installed = False
@@ -88,8 +88,8 @@ class GraphKeeper:
 
         It does so when the first backward runs, which no context is entered for.
         """
-        if not GraphKeeper._is_installed:
-            GraphKeeper._is_installed = True
+        if not AutogradKeeper._is_installed:
+            AutogradKeeper._is_installed = True
             _entries_with_code.__enter__()
 
     def compiler(self, compile: Callable[..., Any]) -> Any:
@@ -112,6 +112,6 @@ class GraphKeeper:
         return KeptCode(kept, constants, call)
 
 
-def graph_keeper() -> GraphKeeper | None:
+def graph_keeper() -> AutogradKeeper | None:
     """Return what has PyTorch keep graphs; ``None`` if it is to keep none."""
-    return GraphKeeper() if can_keep_programs() and not is_shown() else None
+    return AutogradKeeper() if can_keep_programs() and not is_shown() else None

@@ -63,7 +63,7 @@ def dynamo_graph_key(module: torch.fx.GraphModule, settings: object) -> str | No
     graphs = [each for each in module.modules() if isinstance(each, torch.fx.GraphModule)]
     nodes = [node for each in graphs for node in each.graph.nodes]
     facts = {
-        "lines": [repr(node_provenance(node)) for node in nodes],
+        "lines": [node_facts(node) for node in nodes],
         "settings": settings,
         "machine": _machine_facts([node.meta.get("example_value") for node in nodes]),
     }
