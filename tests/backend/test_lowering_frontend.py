@@ -10,6 +10,7 @@ from torch._library.effects import EffectType
 import wrapperir
 from tests.backend.test_constructs import map_rows, scan
 from tests.cli.files import invoke
+from tests.torch_release import BEFORE_2_13
 from wrapperir import backend
 from wrapperir.frontend import Lowered
 from wrapperir.ir import KernelDefinitionLine, Program
@@ -121,6 +122,7 @@ def test_what_was_flipped_outlives_a_write() -> None:
     assert torch.equal(x, y)
 
 
+@pytest.mark.skipif(BEFORE_2_13, reason="AOTAutograd of 2.11 drops the check of a result")
 def test_failures_of_linear_algebra() -> None:
     x = torch.randn(3, 3, dtype=torch.float64)
     with torch.no_grad():

@@ -7,6 +7,8 @@ import pytest
 import torch
 from torch._inductor import config
 
+from tests.torch_release import NEEDS_MESSAGES
+
 EMITTERS = ("python", "cpp", "fx")
 BACKENDS: dict[str, dict[str, Any]] = {
     "inductor": {"backend": "inductor"},
@@ -15,6 +17,10 @@ BACKENDS: dict[str, dict[str, Any]] = {
         for emitter in EMITTERS
     },
 }
+WITH_MESSAGES = [
+    pytest.param(name, marks=NEEDS_MESSAGES if name == "cpp" else ()) for name in BACKENDS
+]
+"""Back ends, if what fails in them can say why."""
 RAISED: list[BaseException] = []
 RAISED_WHEN_TRACED: list[BaseException] = []
 
@@ -79,7 +85,7 @@ ERRORS = [
 ]
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", WITH_MESSAGES)
 def test_an_error_of_an_operator_passes_through(backend: str) -> None:
     compiled = torch.compile(_function, **BACKENDS[backend])
     x = torch.randn(4, 4)
@@ -95,7 +101,7 @@ def test_an_error_of_an_operator_passes_through(backend: str) -> None:
         _works(compiled)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", WITH_MESSAGES)
 def test_an_error_in_a_backward_passes_through(backend: str) -> None:
     compiled = torch.compile(_function, **BACKENDS[backend])
     x = torch.randn(4, 4, requires_grad=True)
@@ -158,7 +164,7 @@ def _outer(x: torch.Tensor) -> torch.Tensor:
     return torch.mm(x[:, None].sin(), x[None, :]).cos().cumsum(0).sum()
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", WITH_MESSAGES)
 def test_memory_that_runs_out(backend: str) -> None:
     compiled = torch.compile(_outer, dynamic=True, **BACKENDS[backend])
     x = torch.randn(8)

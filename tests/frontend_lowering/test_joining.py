@@ -7,6 +7,7 @@ import torch
 from torch.nn.functional import one_hot, pad
 
 from tests.frontend_lowering.lowered import check
+from tests.torch_release import BEFORE_2_13
 from wrapperir.lowering.traffic import item_traffic
 
 aten: Any = torch.ops.aten
@@ -146,4 +147,5 @@ def test_assignments_to_slices() -> None:
 
 
 def test_one_hot_calls_only_its_assertions() -> None:
-    check(one_hot, torch.randint(0, 9, (2, 5)), 9, calls=2)
+    calls = 0 if BEFORE_2_13 else 2  # 2.11 checks no class
+    check(one_hot, torch.randint(0, 9, (2, 5)), 9, calls=calls)

@@ -113,6 +113,13 @@ def test_atomics_add_up_lanes_that_share_an_address() -> None:
     assert torch.equal(counts, torch.bincount(x, minlength=5).int())
 
 
+@pytest.mark.parametrize("rows", [1, 8])
+def test_masks_of_atomics_are_broadcast(rows: int) -> None:
+    x, sums = torch.randn(rows, 16), torch.zeros(16)
+    K.column_sums[(1,)](x, sums, rows, ROWS=rows, COLUMNS=16)
+    torch.testing.assert_close(sums, x.sum(0))
+
+
 @few
 @given(st.lists(st.tuples(st.integers(-(2**62), 2**62), st.integers(1, 99)), min_size=1))
 def test_integers_divide_toward_zero_in_64_bits(pairs: list[tuple[int, int]]) -> None:

@@ -90,6 +90,15 @@ def histogram(x, counts, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def column_sums(x, sums, rows, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    i = tl.arange(0, ROWS)[:, None]
+    j = tl.arange(0, COLUMNS)[None, :]
+    mask = i < rows  # of one column
+    values = tl.load(x + i * COLUMNS + j, mask, other=0.0)
+    tl.atomic_add(sums + tl.broadcast_to(j, [ROWS, COLUMNS]), values, mask)
+
+
+@triton.jit
 def integers(x, y, quotient, remainder, n, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     mask = i < n

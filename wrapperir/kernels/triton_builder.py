@@ -84,6 +84,11 @@ class MemoryWatch(Protocol):
         """Bytes ``[address, address + itemsize)`` are about to be written."""
 
 
+def _contiguous(value: TensorHandle) -> TensorHandle:
+    """Return a value whose array is dense: atomics read that of one row as if it were."""
+    return TensorHandle(np.ascontiguousarray(value.data), value.dtype)
+
+
 def handle(numbers: Array, dtype: tl.dtype) -> TensorHandle:
     """Return numbers as a value of a scalar type, rounded to it where it is narrow."""
     if numbers.dtype == np.bool_:
@@ -136,7 +141,7 @@ class CpuBuilder(InterpreterBuilder):  # type: ignore[misc]
         if self.watch is not None:
             self.watch.read(ptr.data.ravel(), val.data.itemsize)
             self.watch.write(ptr.data.ravel(), val.data.itemsize)
-        return super().create_atomic_cas(ptr, cmp, val, *rest)
+        return super().create_atomic_cas(*map(_contiguous, (ptr, cmp, val)), *rest)
 
     def create_atomic_rmw(
         self, op: Any, ptr: TensorHandle, val: TensorHandle, mask: TensorHandle, *rest: Any
@@ -147,7 +152,7 @@ class CpuBuilder(InterpreterBuilder):  # type: ignore[misc]
             self.watch.write(active, val.data.itemsize)
         if is_narrow(val.dtype.scalar):
             return self._narrow_atomic(op, ptr, val, mask)
-        return super().create_atomic_rmw(op, ptr, val, mask, *rest)
+        return super().create_atomic_rmw(op, *map(_contiguous, (ptr, val, mask)), *rest)
 
     def _narrow_atomic(
         self, op: Any, ptr: TensorHandle, val: TensorHandle, mask: TensorHandle
