@@ -293,7 +293,7 @@ print("parent")
 
 
 @pytest.mark.skipif(
-    torch.backends.cuda.is_built(),
+    torch.backends.cuda.is_built(),  # type: ignore[no-untyped-call]
     reason="autograd of a PyTorch with CUDA has threads, which a forked process lacks",
 )
 def test_a_forked_process_calls_and_compiles(process_server: ProcessServer) -> None:
