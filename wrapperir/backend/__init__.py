@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import evolve
 
+from wrapperir.backend.failure_reports import FailureReports
 from wrapperir.backend.options import OPTIONS, BackendOptions, read_options
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import ComingPrograms, Emitter, OutputCode
@@ -64,11 +65,15 @@ def wrapperir_backend(
     chosen = read_options({**implied, **given})
 
     prepare = preparing(chosen, example_inputs)
+    reports = FailureReports.of(chosen, given, mode, graph, example_inputs)
 
     def compile(
         lowered: "Lowered", backward: bool, show: Callable[[OutputCode], None]
     ) -> "Loaded":
-        return compile_lowered(lowered, chosen, "backward" if backward else "forward", show)
+        role = "backward" if backward else "forward"
+        with reports.of_program(lowered.program):
+            loaded = compile_lowered(lowered, chosen, role, show)
+        return reports.watching(loaded, lowered.program)
 
     return compile_graph(
         graph,
@@ -78,6 +83,7 @@ def wrapperir_backend(
         settings=chosen.settings,
         falls_back=chosen.fallback is not None,
         prepare=prepare,
+        report=reports.write,
     )
 
 
@@ -108,11 +114,15 @@ def _compile_by_lowering(
     kernel_device = None
     with suppress(DiagnosticError):  # it is raised when the first program is compiled
         kernel_device = plugin_manager().kernel_device(_found(chosen.emitter))
+    reports = FailureReports.of(chosen, options, mode, graph, example_inputs)
 
     def compile(
         lowered: "Lowered", backward: bool, show: Callable[[OutputCode], None]
     ) -> "Loaded":
-        return compile_lowered(lowered, chosen, "backward" if backward else "forward", show)
+        role = "backward" if backward else "forward"
+        with reports.of_program(lowered.program):
+            loaded = compile_lowered(lowered, chosen, role, show)
+        return reports.watching(loaded, lowered.program)
 
     def fall_back(
         traced: "torch.fx.GraphModule", inputs: Sequence[Any], backward: bool
@@ -138,6 +148,7 @@ def _compile_by_lowering(
             keeper=keeper,
             fall_back=None if chosen.fallback is None else fall_back,
             kernel_device=kernel_device,
+            report=reports.write,
         ),
         prepare,
     )
@@ -178,16 +189,17 @@ def preparing(options: BackendOptions, inputs: Sequence[Any]) -> "Prepare":
 def cache_key(options: BackendOptions) -> str | None:
     """Return the key of how programs are compiled; ``None`` if they are not to be kept.
 
-    Programs are not kept if they are dumped, if a function of the user's compiles the
-    emitted graph or is a pass, or if the emitter is an object, which may have settings of
-    its own.
+    Programs are not kept if they are dumped or reports are asked for, if a function of the
+    user's compiles the emitted graph or is a pass, or if the emitter is an object, which
+    may have settings of its own.
     """
     import torch
 
     from wrapperir.emit.default_passes import can_tile, installed_passes
     from wrapperir.plugin import plugin_manager
 
-    other = options.dump_dir is not None or options.compile_graph is not None
+    folders = options.dump_dir is not None or options.bug_report is not None
+    other = folders or options.compile_graph is not None
     named = isinstance(options.emitter, str)
     if other or not named or not isinstance(options.fallback_emitter, str | None):
         return None

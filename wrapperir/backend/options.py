@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from attrs import Factory, fields_dict, frozen
 
+from wrapperir.bug_reports import report_folder
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
 from wrapperir.emit import Emitter, GraphCompiler
 
@@ -33,7 +34,9 @@ class BackendOptions:
     ``"lowering"``, graphs become kernels without Inductor, of whose settings it knows
     ``max_autotune``, which has several configs of kernels timed; ``rounding`` says where
     values of half types are rounded then: ``"fused"``, where they are stored, or
-    ``"eager"``, after each operator.
+    ``"eager"``, after each operator.  In ``bug_report``, a folder is written for each
+    failure; by default it is the one that ``WRAPPERIR_BUG_REPORT`` names.  It holds no
+    tensors, except with ``bug_report_data`` the inputs.
     """
 
     emitter: str | Emitter = "python"
@@ -46,6 +49,8 @@ class BackendOptions:
     fallback: str | None = None
     frontend: str = "inductor"
     rounding: str = "fused"
+    bug_report: Path | None = Factory(report_folder)
+    bug_report_data: bool = False
     settings: Mapping[str, object] = Factory(dict[str, object])
 
 
@@ -80,12 +85,7 @@ def read_options(options: Mapping[str, object]) -> BackendOptions:
     graphs = options.get("graphs", settings.pop("triton.cudagraphs", False))
     if not isinstance(graphs, bool):
         raise _mistyped("graphs", "true or false", graphs)
-    dump_dir = options.get("dump_dir")
-    if dump_dir is not None and not isinstance(dump_dir, str | os.PathLike):
-        raise _mistyped("dump_dir", "a path", dump_dir)
-    check_memory = options.get("check_memory", False)
-    if not isinstance(check_memory, bool):
-        raise _mistyped("check_memory", "true or false", check_memory)
+    check_memory = _flag("check_memory", options)
     compile_graph = options.get("compile_graph")
     if compile_graph is not None and not callable(compile_graph):
         wanted = "a function that takes a torch.fx.GraphModule and returns a callable"
@@ -98,15 +98,33 @@ def read_options(options: Mapping[str, object]) -> BackendOptions:
         emitter=emitter,
         passes=given,
         graphs=graphs,
-        dump_dir=None if dump_dir is None else Path(os.fspath(dump_dir)),
+        dump_dir=_path("dump_dir", options),
         check_memory=check_memory,
         compile_graph=cast(GraphCompiler | None, compile_graph),
         fallback_emitter=fallback_emitter,
         fallback=None if fallback is None else "inductor",
         frontend=_one_of("frontend", options, "inductor", "lowering"),
         rounding=_one_of("rounding", options, "fused", "eager"),
+        bug_report=_path("bug_report", options) or report_folder(),
+        bug_report_data=_flag("bug_report_data", options),
         settings=settings,
     )
+
+
+def _flag(name: str, options: Mapping[str, object]) -> bool:
+    """Return an option that is true or false, by default false."""
+    value = options.get(name, False)
+    if not isinstance(value, bool):
+        raise _mistyped(name, "true or false", value)
+    return value
+
+
+def _path(name: str, options: Mapping[str, object]) -> Path | None:
+    """Return an option that is a path, by default ``None``."""
+    value = options.get(name)
+    if value is not None and not isinstance(value, str | os.PathLike):
+        raise _mistyped(name, "a path", value)
+    return None if value is None else Path(os.fspath(value))
 
 
 def _one_of(name: str, options: Mapping[str, object], *choices: str) -> str:

@@ -10,6 +10,7 @@ from attrs import evolve
 
 from wrapperir import __version__
 from wrapperir.cli import options
+from wrapperir.cli.bug_report import bug_report_option
 from wrapperir.cli.passes import (
     choose_passes,
     pass_option,
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
     " and without --pass the passes that plan memory.",
 )
 @options.diagnostics_format_option
+@bug_report_option
 @reporting
 def compile_command(
     target: str,

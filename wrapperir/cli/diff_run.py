@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from wrapperir.cli import options
+from wrapperir.cli.bug_report import bug_report_option, report_failure
 from wrapperir.cli.passes import choose_passes
 from wrapperir.cli.progress import stage
 from wrapperir.cli.run import constants_of
@@ -17,6 +18,7 @@ from wrapperir.cli.source import (
     reporting,
     working_on,
 )
+from wrapperir.diagnostics import DiagnosticError
 
 if TYPE_CHECKING:
     from wrapperir.ir import Program
@@ -59,6 +61,7 @@ _INTERPRETER = "interpreter"
 )
 @options.check_memory_option
 @options.diagnostics_format_option
+@bug_report_option
 @reporting
 def diff_run_command(
     program: str,
@@ -121,6 +124,7 @@ def diff_run_command(
     name = source.name if found.program == parsed else f"{source.name} as it ran"
     shown = source if found.program == parsed else printed(found.program, name)
     report([found.diagnostic], shown, form=form)
+    report_failure(DiagnosticError(found.diagnostic), source.text)
     click.get_current_context().exit(ERRORS)
 
 

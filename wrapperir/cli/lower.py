@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from wrapperir.cli import options
+from wrapperir.cli.bug_report import bug_report_option
 from wrapperir.cli.progress import stage
 from wrapperir.cli.source import format_as, notice, reporting
 from wrapperir.cli.writing import write_output
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     help="Also write why operators share a kernel or not, and the bytes that this saves.",
 )
 @options.output_option
+@bug_report_option
 @reporting
 def lower_command(
     target: str,

@@ -7,6 +7,7 @@ from typing import Literal
 import click
 
 from wrapperir.cli import options
+from wrapperir.cli.bug_report import bug_report_option
 from wrapperir.cli.passes import (
     CommandWithPasses,
     choose_passes,
@@ -115,6 +116,7 @@ def verify_command(program: str, operators: bool, form: Literal["text", "json"])
 @print_after_option
 @options.spelling_option
 @options.output_option
+@bug_report_option
 @reporting
 def opt_command(
     program: str,
@@ -172,6 +174,7 @@ def exit_with_errors(errors: Sequence[Diagnostic], source: Source) -> None:
     help="Write the files to this directory; else the entry goes to standard output.",
 )
 @options.diagnostics_format_option
+@bug_report_option
 @reporting
 def emit_command(
     program: str,

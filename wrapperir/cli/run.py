@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from wrapperir.cli import options
+from wrapperir.cli.bug_report import bug_report_option
 from wrapperir.cli.passes import choose_passes, pass_option
 from wrapperir.cli.progress import stage
 from wrapperir.cli.source import notice, open_program, printed, reporting, working_on
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     help="Print each line that writes, with a digest and statistics of what it wrote.",
 )
 @options.diagnostics_format_option
+@bug_report_option
 @reporting
 def run_command(
     program: str,

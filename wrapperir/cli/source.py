@@ -13,6 +13,7 @@ import click
 from attrs import evolve, field, frozen
 
 from wrapperir.cli.archives import archive_error, is_archive
+from wrapperir.cli.bug_report import report_failure
 from wrapperir.diagnostics import (
     TRACEBACKS,
     Code,
@@ -210,6 +211,7 @@ def reporting(run: Callable[P, None]) -> Callable[P, None]:
             source = _source_of(error)
             form = context.params.get("form", "text")
             report(error.diagnostics, source, form="json" if form == "json" else "text")
+            report_failure(error, _program_text(source))
             if error.__cause__ is not None and shows_tracebacks():
                 click.echo(format_cause(error), err=True, nl=False)
             context.exit(ERRORS)
@@ -219,6 +221,11 @@ def reporting(run: Callable[P, None]) -> Callable[P, None]:
             name = f"{error.filename}: " if error.filename else ""
             click.echo(f"wrapperir: {name}{error.strerror or error}", err=True)
             context.exit(FILES)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:
+            report_failure(error, _program_text(_last_source()))
+            raise
         except KeyboardInterrupt:
             click.echo("wrapperir: interrupted", err=True)
             context.exit(INTERRUPTED)
@@ -238,9 +245,21 @@ def _source_of(error: DiagnosticError) -> Source:
 
         if isinstance(error, InvalidResultError):
             return printed(error.program, "<program after the pass>")
+    return _last_source()
+
+
+def _last_source() -> Source:
     found: object = click.get_current_context().meta.get(_SOURCE, NOWHERE)
     assert isinstance(found, Source)
     return found
+
+
+def _program_text(source: Source) -> str | None:
+    """Return the text of the program that a command was given, or else made last."""
+    given = click.get_current_context().meta.get(_GIVEN)
+    if isinstance(given, Source):
+        return given.text
+    return source.text if source.positions else None
 
 
 def _coded(error: DiagnosticError | ModuleNotFoundError) -> DiagnosticError:
@@ -256,6 +275,7 @@ def _coded(error: DiagnosticError | ModuleNotFoundError) -> DiagnosticError:
 
 
 _SOURCE = "wrapperir.source"
+_GIVEN = "wrapperir.given_program"
 
 
 def working_on(source: Source) -> None:
@@ -274,4 +294,5 @@ def open_program(path: str) -> tuple[Program, Source]:
     working_on(source)
     program, source = parse_source(source)
     working_on(source)
+    click.get_current_context().meta[_GIVEN] = source
     return program, source

@@ -8,6 +8,7 @@ import click
 from attrs import evolve
 
 from wrapperir.cli import options
+from wrapperir.cli.bug_report import bug_report_option
 from wrapperir.cli.compile import check_directory, write_compiled
 from wrapperir.cli.passes import choose_passes, pass_option
 from wrapperir.cli.progress import Show, counted_stage, stage
@@ -97,6 +98,7 @@ if TYPE_CHECKING:
     " that compile wrote beside PROGRAM.",
 )
 @options.diagnostics_format_option
+@bug_report_option
 @reporting
 def tune_command(
     program: str,

@@ -28,7 +28,7 @@ def load_inputs(path: str, program: wir.Program) -> list[Value]:
         DiagnosticError: WIR904, the file has another form or lacks an input.
         OSError: the file cannot be read.
     """
-    found = _load(path)
+    found = load_tensors(path)
     if isinstance(found, torch.Tensor):
         found = [found]
     if isinstance(found, list | tuple):
@@ -56,7 +56,7 @@ def load_constants(path: str) -> dict[str, torch.Tensor]:
         DiagnosticError: WIR904, the file is not a dict of tensors.
         OSError: the file cannot be read.
     """
-    found = _load(path)
+    found = load_tensors(path)
     if not isinstance(found, Mapping):
         raise _bad(path, f"holds a {type(found).__name__}, not a dict of tensors")
     tensors: dict[str, torch.Tensor] = {}
@@ -67,8 +67,13 @@ def load_constants(path: str) -> dict[str, torch.Tensor]:
     return tensors
 
 
-def _load(path: str) -> Any:
-    """Read a file; nothing in it is executed."""
+def load_tensors(path: str) -> Any:
+    """Return what ``torch.save`` or safetensors wrote; nothing in the file is executed.
+
+    Raises:
+        DiagnosticError: WIR904, it is another file.
+        OSError: it cannot be read.
+    """
     with Path(path).open("rb") as file:
         head = file.read(9)
     if not zipfile.is_zipfile(path) and head[8:9] == b"{":

@@ -3,7 +3,8 @@
 import logging
 import traceback
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
 
 import torch
 from attrs import evolve
@@ -16,6 +17,9 @@ T = TypeVar("T")
 
 _HINT = "keep this part of the model out with torch.compiler.disable"
 _FALLBACK = "or have Inductor compile its graph: options={'fallback': 'inductor'}"
+_OFFER = (
+    "options={'bug_report': 'DIR'} writes a folder, without tensors, to report this with"
+)
 
 _OF_OPTIONS = {Code.INVALID_OPTION, Code.UNKNOWN_EMITTER, Code.UNKNOWN_PASS}
 """Errors of the backend's options, which are raised as they are."""
@@ -23,10 +27,20 @@ _OF_OPTIONS = {Code.INVALID_OPTION, Code.UNKNOWN_EMITTER, Code.UNKNOWN_PASS}
 _logger = logging.getLogger("wrapperir.fallback")
 
 
+ReportFailure: TypeAlias = Callable[[Exception], Path | None]
+"""Writes a report of a failure and returns its folder, if reports are asked for."""
+
+
 def compile_or_fall_back(
-    compile: Callable[[], T], fall_back: Callable[[], T] | None, *, is_backward: bool
+    compile: Callable[[], T],
+    fall_back: Callable[[], T] | None,
+    *,
+    is_backward: bool,
+    report: ReportFailure | None = None,
 ) -> T:
     """Return what ``compile`` returns; if it fails, warn and return the other's result.
+
+    ``report`` is given the error.
 
     Raises:
         DiagnosticError: the error, with advice, if there is nothing to fall back on; or it
@@ -37,13 +51,16 @@ def compile_or_fall_back(
     except DiagnosticError as error:
         if any(d.code in _OF_OPTIONS for d in error.diagnostics):
             raise
+        folder = None if report is None else report(error)
+        told = _OFFER if folder is None else f"{folder} has a report of this"
         if fall_back is None:
             advised = [
-                evolve(d, hint=f"{d.hint or _HINT}, {_FALLBACK}") for d in error.diagnostics
+                evolve(d, hint=f"{d.hint or _HINT}, {_FALLBACK}; {told}")
+                for d in error.diagnostics
             ]
             raise DiagnosticError(*advised) from error.__cause__
         role = "backward" if is_backward else "forward"
-        _logger.warning("Inductor compiles this %s graph: %s", role, error)
+        _logger.warning("Inductor compiles this %s graph: %s; %s", role, error, told)
     from wrapperir.frontend.donation import donate_nothing
 
     # The graph's other half does not know which saved tensors share memory.

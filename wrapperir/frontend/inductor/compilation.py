@@ -22,7 +22,7 @@ from torch.utils import _pytree as pytree
 
 from wrapperir.frontend import Lowered
 from wrapperir.frontend.aten.attention import densify_masks, shorten_attention
-from wrapperir.frontend.failures import compile_or_fall_back
+from wrapperir.frontend.failures import ReportFailure, compile_or_fall_back
 from wrapperir.frontend.inductor.compile import CompileLowered
 from wrapperir.frontend.inductor.compile_processes import (
     expect_imports,
@@ -114,13 +114,17 @@ def compile_anew(
     prepare: Prepare,
     *,
     settings: dict[str, Any],
+    report: ReportFailure | None = None,
 ) -> Callable[..., Any]:
     """Compile a graph that Dynamo traced, as :func:`~.compile.compile_graph` does.
 
     ``stock`` are Inductor's settings for a graph that fails here, or ``None`` to raise the
-    error; ``settings`` are those that captured graphs are compiled with.
+    error, which ``report`` is given; ``settings`` are those that captured graphs are
+    compiled with.
     """
-    inner = functools.partial(_compile_or_advise, compile, names, stock, cache_key, prepare)
+    inner = functools.partial(
+        _compile_or_advise, compile, names, stock, cache_key, prepare, report
+    )
     return _compile(graph, inputs, inner, settings, cache_key)
 
 
@@ -130,6 +134,7 @@ def _compile_or_advise(
     stock: dict[str, Any] | None,
     cache_key: str | None,
     prepare: Prepare,
+    report: ReportFailure | None,
     graph: torch.fx.GraphModule,
     inputs: Sequence[Any],
     **kwargs: Any,
@@ -150,6 +155,7 @@ def _compile_or_advise(
         lambda: compile_inner(compile, graph, inputs, names, cache_key, **kwargs),
         None if stock is None else fall_back,
         is_backward=bool(kwargs.get("is_backward")),
+        report=report,
     )
 
 

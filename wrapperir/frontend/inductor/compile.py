@@ -21,6 +21,7 @@ from wrapperir.frontend.user_names import dynamo_names
 
 if TYPE_CHECKING:
     from wrapperir.emit import Loaded, OutputCode
+    from wrapperir.frontend.failures import ReportFailure
 
 CompileLowered: TypeAlias = Callable[
     [Lowered, bool, "Callable[[OutputCode], None]"], "Loaded"
@@ -40,6 +41,7 @@ def compile_graph(
     settings: Mapping[str, object] | None = None,
     falls_back: bool = False,
     prepare: Prepare = prepare_nothing,
+    report: "ReportFailure | None" = None,
 ) -> Callable[..., Any]:
     """Compile a graph that Dynamo traced; return the callable that replaces it.
 
@@ -49,7 +51,8 @@ def compile_graph(
     processes too, then load it.  Both are compiled with these ``settings`` of Inductor,
     except those that are :data:`~.settings.OWN`.  With ``falls_back``, Inductor
     compiles a graph that fails here, and PyTorch does not keep it.  ``prepare`` is called
-    before what PyTorch has not kept is compiled.
+    before what PyTorch has not kept is compiled.  ``report`` is given the error of each
+    graph that fails.
 
     Raises:
         DiagnosticError: the graph has something that a program cannot express, or
@@ -79,4 +82,5 @@ def compile_graph(
         key,
         prepare,
         settings=applied,
+        report=report,
     )

@@ -20,7 +20,12 @@ from wrapperir.frontend.aten.attention import densify_masks
 from wrapperir.frontend.aten.storage_offsets import example_offsets, input_places
 from wrapperir.frontend.aten.values import refuse_jagged_size
 from wrapperir.frontend.donation import donated_inputs, keep_apart, retaining
-from wrapperir.frontend.failures import compile_or_fall_back, error_origin, node_location
+from wrapperir.frontend.failures import (
+    ReportFailure,
+    compile_or_fall_back,
+    error_origin,
+    node_location,
+)
 from wrapperir.frontend.kept_programs import KeptProgram, kept_program
 from wrapperir.frontend.lowering.accumulation import (
     accumulate_products,
@@ -93,7 +98,8 @@ class LoweringSettings:
     Without ``times_configs``, kernels have their first config only, which rules choose.
     Programs are kept for later processes if ``cache_key`` is the key of how they are
     compiled; with a ``keeper``, whole graphs are, too.  What graphs have on the CPU is on a
-    device of ``kernel_device`` in programs, if it is given.
+    device of ``kernel_device`` in programs, if it is given.  ``report`` is given the error
+    of each graph that fails.
     """
 
     rounding: str = "fused"
@@ -102,6 +108,7 @@ class LoweringSettings:
     keeper: GraphKeeper | None = None
     fall_back: FallBack | None = None
     kernel_device: str | None = None
+    report: ReportFailure | None = None
 
 
 def compile_graph(
@@ -136,6 +143,7 @@ def compile_graph(
                 lambda: traced.compile(compile, prepare),
                 None if fall_back is None else lambda: fall_back(module, inputs, backward),
                 is_backward=backward,
+                report=settings.report,
             )
 
         return compile_traced
