@@ -72,9 +72,10 @@ def reduce_command(
 ) -> None:
     """Write a small program to FILE that shows the same as PROGRAM.
 
-    Lines, outputs, inputs, nested blocks, kernels, configs and choices are removed as long
-    as the oracle holds: a command, a code, or an emitter that is wrong.  Each program that
-    is tried is one that the verifier accepts, or reports no further codes for.
+    Lines, outputs, inputs, nested blocks, kernels, configs and choices are removed, and
+    constant sizes made smaller, as long as the oracle holds: a command, a code, or an
+    emitter that is wrong.  Each program that is tried is one that the verifier accepts, or
+    reports no further codes for.
 
     This executes code: the command, or the operators and kernels of PROGRAM.
     """

@@ -1,4 +1,4 @@
-"""The parts of a program that a reduction tries to remove, by kind."""
+"""The parts of a program that a reduction tries to remove or to make smaller, by kind."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -19,6 +19,7 @@ from wrapperir.ir.line_effects import LineEffects
 from wrapperir.ir.mentions import source_buffer
 from wrapperir.ir.renaming import rename_values
 from wrapperir.reduce.lines import line_count, without_lines
+from wrapperir.reduce.sizes import sizes_of, with_smaller_size
 
 _EFFECTS = LineEffects(None)
 
@@ -137,6 +138,12 @@ def _inlined(line: BodyLine, nested: NestedBlock) -> tuple[BodyLine, ...] | None
     )
 
 
+def _with_smaller_sizes(program: Program, first: int, last: int) -> Iterator[Program]:
+    if last - first > 1:
+        return  # how small each size becomes is a choice by itself
+    yield from with_smaller_size(program, sizes_of(program)[first])
+
+
 PART_KINDS = (
     PartKind("lines", line_count, without_lines),
     _items_of("outputs"),
@@ -146,5 +153,6 @@ PART_KINDS = (
     _items_of("symbols"),
     PartKind("inputs", lambda program: len(program.inputs), _without_inputs),
     _items_of("constants"),
+    PartKind("sizes", lambda program: len(sizes_of(program)), _with_smaller_sizes),
 )
 """All kinds, in the order in which they are tried."""
