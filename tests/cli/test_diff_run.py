@@ -143,3 +143,35 @@ def test_memory_is_checked_without_a_trace_only() -> None:
     result = invoke("run", "lines.wir", "--trace", "--check-memory", "--emitter", "python")
     assert result.exit_code == 2
     assert "--check-memory is for runs without --trace" in result.stderr
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("frontend", ["export", "lowering"])
+def test_a_model_is_compared_with_eager(
+    frontend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("diff-run", "model.py:Model", "eager", "python", "--frontend", frontend)
+    result = invoke(*words)
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith("no difference: ")
+    emit = PythonEmitter.emit
+
+    def wrong(self: PythonEmitter, program: Program) -> Artifact:
+        artifact = emit(self, program)
+        text = artifact.files[ENTRY]
+        assert isinstance(text, str)
+        changed = re.sub(r"\.relu\b", ".sigmoid", text)
+        return evolve(artifact, files={**artifact.files, ENTRY: changed})
+
+    if frontend == "export":
+        monkeypatch.setattr(PythonEmitter, "emit", wrong)
+        result = invoke(*words)
+        assert result.exit_code == 1
+        assert "WIR914" in result.stderr
+        assert "note: this line is from" in result.stderr
+
+
+@pytest.mark.usefixtures("folder")
+def test_inputs_of_a_program_are_not_for_eager() -> None:
+    result = invoke("diff-run", "model.py:Model", "eager", "python", "--inputs", "x.pt")
+    assert result.exit_code == 2

@@ -1,5 +1,6 @@
 """``wrapperir diff-run``: name the first line whose values differ between two runs."""
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -11,6 +12,7 @@ from wrapperir.cli.progress import stage
 from wrapperir.cli.run import constants_of
 from wrapperir.cli.source import (
     ERRORS,
+    Source,
     notice,
     open_program,
     printed,
@@ -21,10 +23,14 @@ from wrapperir.cli.source import (
 from wrapperir.diagnostics import DiagnosticError
 
 if TYPE_CHECKING:
+    import torch
+
+    from wrapperir.emit import Value
     from wrapperir.ir import Program
-    from wrapperir.trace import RunSide
+    from wrapperir.trace import Agreement, Difference, RunSide
 
 _INTERPRETER = "interpreter"
+_EAGER = "eager"
 
 
 @click.command(
@@ -34,11 +40,19 @@ _INTERPRETER = "interpreter"
         "wrapperir diff-run add.wir python cpp",
         "wrapperir diff-run add.wir interpreter interpreter:remove_dead_lines",
         "wrapperir diff-run add.wir python 'cpp:insert_frees, plan_memory'",
+        "wrapperir diff-run model.py:Model eager python --frontend lowering",
     ),
 )
 @options.program_argument
 @click.argument("first", metavar="FIRST")
 @click.argument("second", metavar="SECOND")
+@click.option(
+    "--frontend",
+    type=click.Choice(["export", "lowering"]),
+    default="lowering",
+    show_default=True,
+    help="Beside eager, the frontend that makes the program, as for compile.",
+)
 @click.option(
     "--inputs",
     metavar="FILE",
@@ -67,6 +81,7 @@ def diff_run_command(
     program: str,
     first: str,
     second: str,
+    frontend: str,
     inputs: str | None,
     constants: str | None,
     seed: int,
@@ -80,52 +95,121 @@ def diff_run_command(
     wrapperir plugins lists), and after a colon the passes to run before, as for --pass.
     SECOND is compared with FIRST.
 
+    If FIRST is eager, PROGRAM is FILE.py:NAME or a .pt2 file, as compile takes them.  The
+    program that a frontend makes of it is compared with the nodes of its graph.
+
     This executes code: the operators that PROGRAM calls and the kernels in it.  Run only
     programs that you trust.
     """
+    if first == _EAGER:
+        if check_memory or inputs or constants:
+            message = "--inputs, --constants and --check-memory are for programs, not eager"
+            raise click.UsageError(message)
+        found, parsed, source = _beside_eager(program, second, frontend, tolerance, seed)
+    else:
+        parsed, source = open_program(program)
+        one, other = _side(first, parsed), _side(second, parsed)
+        working_on(source)
+        given, tensors = _values(program, (one, other), parsed, inputs, constants, seed)
+        notice(f"diff-run executes the code in {source.name}")
+        from wrapperir.trace import diff_runs
+
+        with stage("running ..."):
+            found = diff_runs(
+                one,
+                other,
+                given,
+                tensors,
+                tolerance=tolerance,
+                seed=seed,
+                check_memory=check_memory,
+            )
+    _tell(found, parsed, source, form)
+
+
+def _tell(
+    found: "Difference | Agreement",
+    program: "Program",
+    source: Source,
+    form: Literal["text", "json"],
+) -> None:
+    """Write what was found, and exit with 1 if it is a difference.
+
+    ``source`` is the text of ``program``, before passes.
+    """
+    from wrapperir.trace import Agreement
+
+    if isinstance(found, Agreement):
+        rest = f", {found.not_compared} were not compared" if found.not_compared else ""
+        click.echo(f"no difference: {found.compared} values are the same{rest}")
+        return
+    ran = f"{source.name} as it ran"
+    shown = source if found.program == program else printed(found.program, ran)
+    report([found.diagnostic], shown, form=form)
+    report_failure(DiagnosticError(found.diagnostic), source.text)
+    click.get_current_context().exit(ERRORS)
+
+
+def _values(
+    path: str,
+    sides: "Sequence[RunSide]",
+    program: "Program",
+    inputs: str | None,
+    constants: str | None,
+    seed: int,
+) -> "tuple[Sequence[Value], Mapping[str, torch.Tensor]]":
+    """Return the inputs and constants of both sides."""
     import torch
 
     from wrapperir.cli.values import load_inputs, random_inputs
     from wrapperir.emit.support import on_host
     from wrapperir.interp import check_inputs
-    from wrapperir.trace import Agreement, diff_runs
 
-    parsed, source = open_program(program)
-    one, other = _side(first, parsed), _side(second, parsed)
-    working_on(source)
     hosted = frozenset(
-        kind
-        for side in (one, other)
-        if side.emitter
-        for kind in side.emitter.support.hosted
+        kind for side in sides if side.emitter for kind in side.emitter.support.hosted
     )
-    given_to = on_host(parsed, hosted)
+    given_to = on_host(program, hosted)
     torch.manual_seed(seed)  # pyright: ignore[reportUnknownMemberType]
-    tensors = constants_of(program, given_to, constants, seed)
+    tensors = constants_of(path, given_to, constants, seed)
     given = (
         random_inputs(given_to, seed) if inputs is None else load_inputs(inputs, given_to)
     )
     check_inputs(given_to, given)
-    notice(f"diff-run executes the code in {source.name}")
+    return given, tensors
+
+
+def _beside_eager(
+    target: str, second: str, frontend: str, tolerance: float | None, seed: int
+) -> "tuple[Difference | Agreement, Program, Source]":
+    """Compare a side with the nodes of a model's graph; return the program and its text."""
+    with stage("loading torch ..."):
+        from torch.utils import _pytree as pytree
+
+        from wrapperir.cli.lowering import check_target, export_target, lower_exported_by
+        from wrapperir.frontend.eager import run_eagerly
+        from wrapperir.frontend.lowering.exported import decomposed
+        from wrapperir.trace import diff_nodes
+    notice(f"diff-run executes the code in {check_target(target)}")
+    with stage(f"lowering {target} ..."):
+        path, exported = export_target(target)
+        lowered = lower_exported_by(frontend, path, exported)
+    source = printed(lowered.program, "<program>")
+    working_on(source)
+    side = _side(second, lowered.program)
+    graph = decomposed(exported) if frontend == "lowering" else exported
+    inputs = pytree.tree_leaves(exported.example_inputs)
     with stage("running ..."):
-        found = diff_runs(
-            one,
-            other,
-            given,
-            tensors,
+        eager = run_eagerly(graph, inputs)
+        found = diff_nodes(
+            eager.values,
+            eager.outputs,
+            side,
+            inputs,
+            lowered.constants,
             tolerance=tolerance,
             seed=seed,
-            check_memory=check_memory,
         )
-    if isinstance(found, Agreement):
-        others = f", {found.not_compared} are in one run only" if found.not_compared else ""
-        click.echo(f"no difference: {found.compared} values are the same{others}")
-        return
-    name = source.name if found.program == parsed else f"{source.name} as it ran"
-    shown = source if found.program == parsed else printed(found.program, name)
-    report([found.diagnostic], shown, form=form)
-    report_failure(DiagnosticError(found.diagnostic), source.text)
-    click.get_current_context().exit(ERRORS)
+    return found, lowered.program, source
 
 
 def _side(text: str, program: "Program") -> "RunSide":

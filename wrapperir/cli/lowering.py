@@ -84,14 +84,30 @@ def lower_target(text: str, frontend: str, kernel_device: str | None = None) -> 
     """
     if frontend == "lowering":
         return lower_in_stages(text, kernel_device).lowered
-    path, exported = _exported(text)
+    return lower_exported_by(frontend, *export_target(text))
+
+
+def lower_exported_by(
+    frontend: str, path: Path, exported: torch.export.ExportedProgram
+) -> Lowered:
+    """Return the program that a frontend makes of an exported program in a file.
+
+    Raises:
+        DiagnosticError: what the frontend reports.
+    """
     if frontend == "export":
         from wrapperir.frontend.export import lower_exported
 
         return lower_exported(exported)
+    lowered: Lowered
+    if frontend == "lowering":
+        from wrapperir.frontend.lowering.exported import lower_exported as lower_to_kernels
+
+        lowered = guarded(path, lower_to_kernels, exported).lowered
+        return lowered
     from wrapperir.frontend.inductor.exported import lower_exported as lower_fused
 
-    lowered: Lowered = guarded(path, lower_fused, exported)
+    lowered = guarded(path, lower_fused, exported)
     return lowered
 
 
@@ -106,13 +122,19 @@ def lower_in_stages(text: str, kernel_device: str | None = None) -> "LoweringSta
     """
     from wrapperir.frontend.lowering.exported import lower_exported
 
-    path, exported = _exported(text)
+    path, exported = export_target(text)
     lower = partial(lower_exported, kernel_device=kernel_device)
     stages: LoweringStages = guarded(path, lower, exported)
     return stages
 
 
-def _exported(text: str) -> tuple[Path, torch.export.ExportedProgram]:
+def export_target(text: str) -> tuple[Path, torch.export.ExportedProgram]:
+    """Return the file and the exported program of what :func:`check_target` accepts.
+
+    Raises:
+        DiagnosticError: WIR901 to WIR903.
+        OSError: the file cannot be read.
+    """
     path = check_target(text)
     if text.endswith(".pt2"):
         return path, guarded(path, _load, path)

@@ -2,6 +2,7 @@
 
 from wrapperir.trace.comparison import Comparison, compare
 from wrapperir.trace.differences import Agreement, Difference, DifferenceKind, RunSide
+from wrapperir.trace.nodes import diff_nodes
 from wrapperir.trace.points import Point, PointRole, points_of
 from wrapperir.trace.runs import RecordedValue, ValueTrace, trace_program
 from wrapperir.trace.search import diff_runs
@@ -19,6 +20,7 @@ __all__ = [
     "ValueSummary",
     "ValueTrace",
     "compare",
+    "diff_nodes",
     "diff_runs",
     "points_of",
     "summarize",

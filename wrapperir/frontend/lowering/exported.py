@@ -45,9 +45,7 @@ def lower_exported(
     Raises:
         DiagnosticError: WIR600 to WIR605, what neither loops nor lines express.
     """
-    with warnings.catch_warnings():  # torch copies trees in a way that it deprecates
-        warnings.simplefilter("ignore", FutureWarning)
-        functional = exported.run_decompositions(dict(table()))
+    functional = decomposed(exported)
     module = functional.graph_module
     held: dict[torch.fx.Node, HeldTensor] = {}
     placeholders = module.graph.find_nodes(op="placeholder")
@@ -67,6 +65,14 @@ def lower_exported(
     stages = lower_to_program(module, rounding, held, kernel_device=kernel_device)
     program = name_program(stages.lowered.program, exported_names(exported))
     return evolve(stages, lowered=Lowered(program, stages.lowered.constants))
+
+
+def decomposed(exported: ExportedProgram) -> ExportedProgram:
+    """Return the exported module with the operators that have loops, and no mutation."""
+    with warnings.catch_warnings():  # torch copies trees in a way that it deprecates
+        warnings.simplefilter("ignore", FutureWarning)
+        changed: ExportedProgram = exported.run_decompositions(dict(table()))
+    return changed
 
 
 def _write_back(exported: ExportedProgram, graph: torch.fx.Graph) -> None:
