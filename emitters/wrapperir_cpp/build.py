@@ -91,7 +91,7 @@ def build_artifact(
     """
     tuned = tune_artifact(artifact, targets, emit) if emit else artifact
     files, objects = tuned.files, dict[str, Path]()
-    if any(path.endswith(KERNEL_FACTS) for path in files):
+    if has_gpu_kernels(files):
         with ThreadPoolExecutor(max_workers=1) as pool:
             pending = pool.submit(_build_objects, files, objects)
             # What reads programs is imported late: a library that is kept needs none of it.
@@ -120,7 +120,7 @@ def tune_artifact(
 
     if RECORD in artifact.files:
         return artifact
-    if not any(path.endswith(KERNEL_FACTS) for path in artifact.files):
+    if not has_gpu_kernels(artifact.files):
         return artifact
     if not {*present_targets()} & {*targets}:
         return artifact
@@ -212,6 +212,11 @@ def _build_libraries(
                 compiler, library, [objects[source]], libraries, _EXPORTED, flags
             )
     return built
+
+
+def has_gpu_kernels(files: Mapping[str, str | bytes]) -> bool:
+    """Return whether an artifact has kernels to compile for targets."""
+    return any(path.endswith(KERNEL_FACTS) for path in files)
 
 
 def kernel_sources(files: Mapping[str, str | bytes]) -> dict[str, str]:

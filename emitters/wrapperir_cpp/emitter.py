@@ -79,7 +79,8 @@ class CppEmitter(Emitter):
 
         if LIBRARY in artifact.files:
             return build.load_library(artifact, constants)
-        targets = targets_to_run()
+        # A program of the CPU asks for no GPU, which a forked process may not use.
+        targets = targets_to_run() if build.has_gpu_kernels(artifact.files) else ()
         key = kept_builds.build_key(artifact, targets, self)
         folder = None if key is None else kept_builds.kept_folder(key)
         if folder is not None:

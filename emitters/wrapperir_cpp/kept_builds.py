@@ -43,7 +43,8 @@ def build_key(
         return None
     compiler = find_compiler()
     has_kernels = bool(kernel_sources(artifact.files))
-    gpus = range(torch.cuda.device_count() if torch.cuda.is_available() else 0)
+    has_gpus = bool(targets) and torch.cuda.is_available()
+    gpus = range(torch.cuda.device_count() if has_gpus else 0)
     triton = None
     with suppress(importlib.metadata.PackageNotFoundError):
         triton = importlib.metadata.version("triton")

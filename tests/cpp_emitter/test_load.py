@@ -55,6 +55,20 @@ def add() -> Loaded:
     return loaded(SUM, {"fc.weight": torch.ones(4)})
 
 
+def test_a_program_of_the_cpu_asks_for_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("CUDA was asked")
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    for name in ("get_device_capability", "get_device_name", "get_device_properties"):
+        monkeypatch.setattr(torch.cuda, name, refuse)
+    call = loaded(SUM, {"fc.weight": torch.ones(4)})
+    (y, _) = call([torch.ones(4)])
+    assert isinstance(y, torch.Tensor)
+    assert torch.equal(y, torch.full((4,), 2.0))
+
+
 def refusal(artifact: Artifact, constants: Mapping[str, torch.Tensor]) -> tuple[Code, str]:
     with pytest.raises(DiagnosticError) as caught:
         CppEmitter().load(artifact, constants)

@@ -1,9 +1,11 @@
 """The parts of ``plugins check``: features, processes, devices, drawn programs, reports."""
 
 import ctypes
+import os
 from functools import partial
 
 import pytest
+import torch
 from attrs import evolve
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
@@ -27,7 +29,13 @@ from wrapperir.testing.suite import (
     check_program,
     suite_names,
 )
-from wrapperir.testing.suite.devices import Placing, moved, moved_with_copies, placings
+from wrapperir.testing.suite.devices import (
+    Placing,
+    absence_of,
+    moved,
+    moved_with_copies,
+    placings,
+)
 from wrapperir.testing.suite.drawn import check_drawn
 from wrapperir.testing.suite.features import FEATURES, feature_of, suite_cases
 from wrapperir.testing.suite.leaks import memory_meter
@@ -39,6 +47,7 @@ from wrapperir_python.emitter import PythonEmitter
 KERNELS = {
     language: kernel_cases(language) for language in (wir.Language.CPP, wir.Language.TRITON)
 }
+NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
 EVERY = [*CASES, *KERNELS[wir.Language.CPP], *KERNELS[wir.Language.TRITON]]
 
 
@@ -98,6 +107,30 @@ def test_an_emitter_counts_the_memory_of_its_device() -> None:
     assert meter() == 0
     emitter.bytes = 7
     assert meter() == 7
+
+
+def test_devices_are_counted_without_cuda_while_checks_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv(NVML, raising=False)
+    seen: list[str | None] = []
+    selection = CheckSelection(features=frozenset({"comments"}), devices=frozenset({"cpu"}))
+    report = check_emitter(
+        PythonEmitter(), selection, lambda _: seen.append(os.environ.get(NVML))
+    )
+    assert seen == ["1"] * len(report.results)
+    assert seen
+    assert NVML not in os.environ
+
+
+def test_a_process_whose_children_cannot_use_cuda_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: object, device: str) -> None:
+        raise RuntimeError(f"Cannot re-initialize {device} in forked subprocess.")
+
+    monkeypatch.setattr(torch, "empty", refuse)
+    assert f"counted its devices without {NVML}=1" in str(absence_of("cuda"))
 
 
 def test_a_device_that_pytorch_lacks_is_reached_by_copies() -> None:

@@ -3,7 +3,9 @@
 Kernels in C++ become those in a language of the emitter's own, where it has any.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 
@@ -18,6 +20,7 @@ from wrapperir.testing.suite.processes import CheckEndedError, in_own_process
 from wrapperir.testing.suite.results import CheckResult, Status
 
 _COPY = "aten.copy_.default"
+_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
 _SECONDS = 60
 """The time to find out whether a device is there."""
 
@@ -77,15 +80,26 @@ def _in_turn(
     return lambda program: then(first(program))
 
 
+@contextmanager
+def counting_by_nvml() -> Generator[None]:
+    """Count GPUs by NVML: where a process asks CUDA, its children cannot use it."""
+    before = os.environ.get(_NVML)
+    os.environ[_NVML] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_NVML]
+        else:
+            os.environ[_NVML] = before
+
+
 def absence_of(kind: str) -> str | None:
     """Return why PyTorch cannot use a kind of device in the process of a check, if so.
 
     This process does not try it: children of a process that uses a GPU cannot.
     """
     import torch
-
-    if kind == "cuda" and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        return "this process uses CUDA, and its children then cannot"
 
     def check() -> Sequence[CheckResult]:
         try:
@@ -100,6 +114,9 @@ def absence_of(kind: str) -> str | None:
         return f"PyTorch fails on device {kind}"
     if result.status is Status.PASSED:
         return None
+    if "forked subprocess" in result.reason:
+        reason = f"this process used CUDA, or counted its devices without {_NVML}=1"
+        return f"{reason}, and its children then cannot use it"
     return (
         "there is no CUDA device here"
         if kind == "cuda"

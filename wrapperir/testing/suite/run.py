@@ -8,7 +8,7 @@ from wrapperir.emit import Emitter
 from wrapperir.ir import Language, Program
 from wrapperir.testing.conformance_case import Case
 from wrapperir.testing.suite.checker import DRAWN_CASE, SHARED, THREADS, TWINS, Checker
-from wrapperir.testing.suite.devices import Placing, placings
+from wrapperir.testing.suite.devices import Placing, counting_by_nvml, placings
 from wrapperir.testing.suite.features import DRAWN, FEATURES, LEAKS, PROBES, suite_cases
 from wrapperir.testing.suite.peak_programs import PEAKS
 from wrapperir.testing.suite.placed_program import placed_program
@@ -28,13 +28,15 @@ def check_emitter(
     """
     selection = selection or CheckSelection()
     results: list[CheckResult] = []
-    for result in _results(emitter, selection):
-        results.append(result)
-        if show is not None:
-            show(result)
+    with counting_by_nvml():
+        for result in _results(emitter, selection):
+            results.append(result)
+            if show is not None:
+                show(result)
     return CheckReport(results)
 
 
+@counting_by_nvml()
 def check_program(
     emitter: Emitter,
     program: Program,
@@ -63,6 +65,7 @@ def check_program(
     )
 
 
+@counting_by_nvml()
 def suite_names(emitter: Emitter) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
     """Return the names of features, cases and devices to check of an emitter."""
     ways = placings(emitter)
