@@ -1,14 +1,17 @@
-"""Compile time of a DistilBERT on the CPU in a first process and in later ones.
+"""Compile time on the CPU in a first process and in later ones, beside Inductor's.
 
-The first process finds no caches; the later ones find those that it left.  Seconds are from
-``torch.compile``, which imports the backend, to the end of the first call.  The phases are
-PyTorch's own (``torch._dynamo.utils.compilation_time_metrics``); one includes another.
-Processor time is that of the process and the compilers that it started; unlike seconds, it
-hardly depends on what else the machine does.
+The first process finds no caches; the later ones find those that it left.  Processor time
+is that of the process and the compilers that it started, from ``torch.compile``, which
+imports the backend, to the end of the first call or the first backward; unlike seconds, it
+depends little on what else the machine does.  Contenders take turns.  The bytecode of
+Python modules is compiled before, as pip does.
 
-    python -m bench.compile.warm_start [CONTENDER ...]
+    python -m bench.compile.warm_start [--model NAME]... [--rounds N] [CONTENDER]...
+
+writes ``docs/results/warm-start.md`` with ``--write``.
 """
 
+import compileall
 import json
 import os
 import resource
@@ -17,66 +20,114 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import click
 from attrs import frozen
 
 from bench.machine import describe_machine
 from bench.results import ROOT
 
-ROUNDS = 5
 GOAL = 0.8
-COLD_GOALS = {"python": 1.0, "cpp": 1.15, "lowering": 0.3}
+PAGE = ROOT / "docs" / "results" / "warm-start.md"
 OPTIONS: Mapping[str, dict[str, Any]] = {
+    "eager": {"backend": "eager"},
     "inductor": {"backend": "inductor"},
     "python": {"backend": "wrapperir"},
     "cpp": {"backend": "wrapperir", "options": {"emitter": "cpp"}},
-    "fx": {"backend": "wrapperir", "options": {"emitter": "fx"}},
     "lowering": {"backend": "wrapperir", "options": {"frontend": "lowering"}},
+    "lowering-cpp": {
+        "backend": "wrapperir",
+        "options": {"frontend": "lowering", "emitter": "cpp"},
+    },
 }
-PHASES = {
-    "Dynamo": "bytecode_tracing",
-    "backend": "OutputGraph.call_user_compiler",
-    "graph to code": "fx_codegen_and_compile",
+"""Options of ``torch.compile``; with ``eager``, Dynamo alone takes its time."""
+
+NAMES = {
+    "eager": 'Dynamo alone (`backend="eager"`)',
+    "inductor": "Inductor",
+    "python": "Inductor's kernels, emitted Python",
+    "cpp": "Inductor's kernels, emitted C++",
+    "lowering": "our own lowering, emitted Python",
+    "lowering-cpp": "our own lowering, emitted C++",
 }
+MODELS = {
+    "function": "softmax and sine of 64 by 64 numbers",
+    "inference": "a DistilBERT of 6 layers, inference",
+    "training": "the DistilBERT, forward and backward",
+}
+TEXT = """\
+# Compile time in a first process and in later ones
+
+{machine}
+
+Processor seconds from `torch.compile` to the end of the first call, or of the first
+backward: of the first process, which finds no caches, and the median of {rounds} later
+ones, beside Inductor's. The goal for later processes is {goal}.
+`python -m bench.compile.warm_start --write` wrote this page.
+"""
 
 
 @frozen
 class Figures:
-    """Seconds of one process: of all, of processors, and of each phase it went through."""
+    """Seconds and processor seconds of one process."""
 
     total: float
     processors: float
-    phases: Mapping[str, float]
 
 
-def compile_model(contender: str) -> None:
-    """Print the figures of a contender in this process, as JSON."""
+def _function() -> tuple[Any, tuple[Any, ...]]:
+    """Return what is compiled, and its arguments."""
     import torch
-    from torch._dynamo.utils import compilation_time_metrics
+
+    def called(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(x * 2 + y, -1).sin()
+
+    return called, (torch.rand(64, 64), torch.rand(64, 64))
+
+
+def _model(*, trains: bool) -> tuple[Any, tuple[Any, ...]]:
+    """Return what is compiled, and its arguments."""
+    import torch
     from transformers import DistilBertConfig, DistilBertModel
 
     config = DistilBertConfig(
-        vocab_size=1000, dim=256, hidden_dim=1024, n_heads=4, n_layers=6
+        vocab_size=1000,
+        dim=256,
+        hidden_dim=1024,
+        n_heads=4,
+        n_layers=6,
+        dropout=0.0,
+        attention_dropout=0.0,
     )
+    model = DistilBertModel(config).train(trains)
+    return model, (torch.randint(0, 1000, (2, 64)),)
+
+
+def compile_model(name: str, contender: str) -> None:
+    """Print the figures of a contender in this process, as JSON."""
+    import torch
+
     torch.manual_seed(0)
-    model = DistilBertModel(config).eval()
-    tokens = torch.randint(0, 1000, (2, 64))
-    with torch.no_grad():
-        expected = model(tokens).last_hidden_state
+    trains = name == "training"
+    called, given = _function() if name == "function" else _model(trains=trains)
+
+    def run(function: Any) -> Any:
+        result = function(*given)
+        result = getattr(result, "last_hidden_state", result)
+        if trains:
+            result.sum().backward()
+        return result
+
+    with torch.set_grad_enabled(trains):
+        expected = run(called)
         begun, before = time.perf_counter(), processor_seconds()
-        compiled: Any = torch.compile(model, **OPTIONS[contender])
-        actual = compiled(tokens).last_hidden_state
+        actual = run(torch.compile(called, **OPTIONS[contender]))
         total = time.perf_counter() - begun
         processors = processor_seconds() - before
     torch.testing.assert_close(actual, expected, rtol=1e-3, atol=1e-4)
-    phases = {
-        name: sum(compilation_time_metrics[metric])
-        for name, metric in PHASES.items()
-        if metric in compilation_time_metrics
-    }
-    print(json.dumps({"total": total, "processors": processors, "phases": phases}))
+    print(json.dumps({"total": total, "processors": processors}))
 
 
 def processor_seconds() -> float:
@@ -86,7 +137,7 @@ def processor_seconds() -> float:
     return sum(each.ru_utime + each.ru_stime for each in used)
 
 
-def figures_of(contender: str, caches: str) -> Figures:
+def figures_of(model: str, contender: str, caches: str) -> Figures:
     """Return the figures of a process that has its caches in a directory."""
     places = {
         "TORCHINDUCTOR_CACHE_DIR": f"{caches}/inductor",
@@ -95,7 +146,7 @@ def figures_of(contender: str, caches: str) -> Figures:
         "TMPDIR": caches,  # where Inductor keeps the header that it compiles first
     }
     done = subprocess.run(
-        [sys.executable, "-m", "bench.compile.warm_start", "--child", contender],
+        [sys.executable, "-m", "bench.compile.warm_start", "--child", model, contender],
         env={**os.environ, **places},
         cwd=ROOT,
         stdout=subprocess.PIPE,
@@ -105,43 +156,79 @@ def figures_of(contender: str, caches: str) -> Figures:
     return Figures(**json.loads(done.stdout.splitlines()[-1]))
 
 
-def main(contenders: list[str]) -> None:
-    """Print the medians of all contenders and their ratios to Inductor's."""
-    chosen = contenders or list(OPTIONS)
+def measure(
+    model: str, contenders: Sequence[str], rounds: int, folder: str
+) -> Mapping[str, tuple[Figures, Figures]]:
+    """Return the figures of the first process of each contender, and of a later one."""
     first: dict[str, Figures] = {}
-    later: dict[str, list[Figures]] = {name: [] for name in chosen}
-    with tempfile.TemporaryDirectory() as caches:
-        for name in chosen:
-            os.mkdir(f"{caches}/{name}", mode=0o700)
-            first[name] = figures_of(name, f"{caches}/{name}")
-        for _ in range(ROUNDS):
-            for name in chosen:
-                later[name].append(figures_of(name, f"{caches}/{name}"))
-    print(describe_machine())
-    warm = {
-        name: sorted(found, key=lambda each: each.total)[len(found) // 2]
-        for name, found in later.items()
+    later: dict[str, list[Figures]] = {name: [] for name in contenders}
+    for name in contenders:
+        os.mkdir(f"{folder}/{model}-{name}", mode=0o700)
+        first[name] = figures_of(model, name, f"{folder}/{model}-{name}")
+    for _ in range(rounds):
+        for name in contenders:
+            later[name].append(figures_of(model, name, f"{folder}/{model}-{name}"))
+    return {
+        name: (
+            first[name],
+            Figures(
+                statistics.median(each.total for each in later[name]),
+                statistics.median(each.processors for each in later[name]),
+            ),
+        )
+        for name in contenders
     }
-    for kind, figures in (("cold", first), ("warm", warm)):
-        for name, found in figures.items():
-            goal = GOAL if kind == "warm" else COLD_GOALS.get(name, 1.0)
-            ratio = ""
-            if name != "inductor" and "inductor" in figures:
-                share = found.total / figures["inductor"].total
-                ratio = f"  {share:.2f} of Inductor's (goal {goal})"
-            phases = ", ".join(f"{p} {s:.2f}" for p, s in found.phases.items())
-            times = f"{found.total:6.2f} s, {found.processors:6.2f} s of processors"
-            print(f"{kind} {name:9} {times} ({phases}){ratio}")
-    spread = {
-        name: statistics.pstdev(each.total for each in found)
-        for name, found in later.items()
-    }
-    print("deviations of the warm ones, s:", {n: round(s, 3) for n, s in spread.items()})
+
+
+def format_table(model: str, found: Mapping[str, tuple[Figures, Figures]]) -> str:
+    """Return the table of a model, in Markdown."""
+    rows = [
+        f"## {MODELS[model][0].upper()}{MODELS[model][1:]}\n",
+        "| compiled by | first process | of Inductor's | later | of Inductor's |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for name, figures in found.items():
+        cells = [NAMES[name]]
+        for number, each in enumerate(figures):
+            theirs = found["inductor"][number] if "inductor" in found else None
+            share = "" if theirs is None else f"{each.processors / theirs.processors:.2f}"
+            cells += [f"{each.processors:.2f}", share]
+        rows.append(f"| {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
+@click.command()
+@click.option("--model", "models", multiple=True, type=click.Choice([*MODELS]))
+@click.option("--rounds", default=5, show_default=True)
+@click.option("--write", is_flag=True, help="Write the page of results.")
+@click.option("--child", is_flag=True, hidden=True)
+@click.argument("contenders", nargs=-1)
+def main(
+    models: tuple[str, ...],
+    rounds: int,
+    write: bool,
+    child: bool,
+    contenders: tuple[str, ...],
+) -> None:
+    """Print first and later processes of all contenders, and their ratios."""
+    if child:
+        return compile_model(*contenders)
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    for package in ("wrapperir", "emitters"):
+        compileall.compile_dir(ROOT / package, quiet=2)
+    chosen = contenders or tuple(OPTIONS)
+    described = describe_machine()
+    print(described, flush=True)
+    tables: list[str] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for model in models or tuple(MODELS):
+            tables.append(format_table(model, measure(model, chosen, rounds, folder)))
+            print(f"\n{tables[-1]}", flush=True)
+    if write:
+        text = TEXT.format(machine=described, rounds=rounds, goal=GOAL)
+        PAGE.write_text("\n".join([text, *[f"{table}\n" for table in tables]]))
+    return None
 
 
 if __name__ == "__main__":
-    arguments = sys.argv[1:]
-    if arguments[:1] == ["--child"]:
-        compile_model(arguments[1])
-    else:
-        main(arguments)
+    main()

@@ -24,7 +24,9 @@ from torch._inductor.utils import run_and_get_code
 
 from tests.backend.program_calls import Calls, compiled_anew
 from tests.forked_processes import ProcessServer
+from tests.torch_release import BEFORE_2_13
 from wrapperir.frontend.kept_programs import SETTING
+from wrapperir.frontend.lowering.graph_key import dynamo_graph_key
 
 pytestmark = pytest.mark.usefixtures("calls")
 
@@ -94,7 +96,10 @@ def test_a_second_process_imports_no_compiler(
     )
     assert second.returncode == 0, second.stderr
     assert first.stdout.split("\n")[0] == "0"
-    assert second.stdout.splitlines() == ["3", "3", "[]"]
+    *found, imported = second.stdout.splitlines()
+    assert found == ["3", "3"]
+    if not (BEFORE_2_13 and options["frontend"] == "inductor"):
+        assert imported == "[]"  # 2.11 changes a graph before it looks it up
 
 
 def products(x: torch.Tensor) -> torch.Tensor:
@@ -219,6 +224,17 @@ def test_a_constant_that_changed_is_another_graph(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setitem(globals(), "SCALE", scale)
         torch.testing.assert_close(compiled_anew(scaled)(x), scaled(x))
         assert hits() == hit
+
+
+def test_elements_of_a_held_tensor_are_in_the_key() -> None:
+    held = torch.fx.GraphModule(torch.nn.Module(), torch.fx.Graph())
+    keys: list[str | None] = []
+    for elements in ([1.0], [2.0], [1.0], [0.0] * (1 << 19)):
+        held.constant = torch.tensor(elements)
+        keys.append(dynamo_graph_key(held, []))
+    first, second, again, large = keys
+    assert first == again != second
+    assert large is None
 
 
 @BOTH

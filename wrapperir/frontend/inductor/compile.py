@@ -66,7 +66,8 @@ def compile_graph(
     names = dynamo_names(graph)
     densify_masks(graph)
     if key is not None:
-        key = f"{key} {names.digest}"
+        # Keys of PyTorch 2.11 have neither dtype nor threads, on which kernels depend.
+        key += f" {names.digest} {torch.get_default_dtype()} {torch.get_num_threads()}"
         kept = find_graph(graph, example_inputs, applied, key)
         if kept is not None:
             return kept

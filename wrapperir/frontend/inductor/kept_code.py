@@ -14,6 +14,7 @@ from torch._functorch import config as functorch_config
 from torch._functorch._aot_autograd.autograd_cache import AOTAutogradCache
 from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
 from torch._inductor.output_code import OutputCode
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from wrapperir.frontend.inductor.light_keys import light_keys
 from wrapperir.frontend.inductor.program_cache import cached_by, can_keep_programs
@@ -52,7 +53,8 @@ class KeptCode(OutputCode):
         self, example_inputs: object, constants: object, graph_kwargs: object
     ) -> None:
         """Load the program that was read."""
-        self.call = parse_kept(self.text).load(self.constants)
+        with unset_fake_temporarily():  # constants are real tensors
+            self.call = parse_kept(self.text).load(self.constants)
 
     def set_triton_bundle(self, triton_bundle: Any) -> None:
         """Do nothing: emitted files hold their kernels."""

@@ -54,18 +54,31 @@ def graph_key(module: torch.fx.GraphModule, settings: object) -> str | None:
 def dynamo_graph_key(module: torch.fx.GraphModule, settings: object) -> str | None:
     """Return the digest of what PyTorch's key of a graph that Dynamo traced leaves out.
 
-    That is ``settings``, the user's lines, and what the lowering reads beside the graph.
-    ``None``: a function of the user's takes part, as the decomposition of an operator.
+    That is ``settings``, the user's lines, elements of tensors that the graph holds, and
+    what the lowering reads beside the graph.  ``None``: a function of the user's takes
+    part, as the decomposition of an operator, or a tensor is too large.
     """
     table: Mapping[Any, Any] = _decomp.decomposition_table
     if any(made.__module__.partition(".")[0] != "torch" for made in table.values()):
         return None
     graphs = [each for each in module.modules() if isinstance(each, torch.fx.GraphModule)]
     nodes = [node for each in graphs for node in each.graph.nodes]
+    held = [
+        (name, value)
+        for each in module.modules()
+        for name, value in vars(each).items()
+        if isinstance(value, torch.Tensor)
+    ]
+    try:
+        elements = [[name, _elements_digest(value)] for name, value in held]
+    except NoKeyError:
+        return None
     facts = {
         "lines": [node_facts(node) for node in nodes],
         "settings": settings,
         "machine": _machine_facts([node.meta.get("example_value") for node in nodes]),
+        "dtype": str(torch.get_default_dtype()),
+        "held": elements,
     }
     return digest_of(facts)
 
