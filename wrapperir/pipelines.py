@@ -30,6 +30,7 @@ from wrapperir.passes import (
     capture_named,
     format_call,
     parse_pipeline,
+    record_pass,
 )
 
 
@@ -119,8 +120,9 @@ def run_passes(
 
     ``passes`` is a pipeline as text, or a sequence of such texts, names among them, and of
     functions from program to program.  What a function or a pass of a plugin returns is
-    verified.  ``on_capture`` is given the report of each ``capture_graphs``, and ``after``
-    each pass with the programs before and after it.
+    verified.  Lines that a pass made, changed or moved have its name in their provenance.
+    ``on_capture`` is given the report of each ``capture_graphs``, and ``after`` each pass
+    with the programs before and after it.
 
     Raises:
         DiagnosticError: as :func:`find_passes`, before any pass runs; WIR743, a function or
@@ -137,6 +139,7 @@ def run_passes(
             result = chosen.run(program, **chosen.arguments)
         else:
             result = _run_checked(chosen, program)
+        result = record_pass(program, result, chosen.name)
         after(chosen, program, result)
         program = result
     return program

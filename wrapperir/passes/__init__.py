@@ -45,6 +45,7 @@ from wrapperir.passes.pass_call import (
     format_pipeline,
     parse_pipeline,
 )
+from wrapperir.passes.pass_record import record_pass
 from wrapperir.passes.plan_memory import plan_memory
 from wrapperir.passes.remove_dead_lines import remove_dead_lines
 from wrapperir.passes.reuse_buffers import reuse_buffers
@@ -89,6 +90,7 @@ __all__ = [
     "parameters_of",
     "parse_pipeline",
     "plan_memory",
+    "record_pass",
     "remove_dead_lines",
     "reuse_buffers",
     "simplify_expressions",
