@@ -44,7 +44,7 @@ program @main(%x: f32[64]) {
 
 origins {
   place 0: "m.py" 7
-  n0: "aten.f" at 0
+  n0: aten.f at 0
 }
 """)
     (memory,) = version.memories

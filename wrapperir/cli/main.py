@@ -7,7 +7,7 @@ import click
 from wrapperir import __version__
 
 _OWN_MODULES = (
-    *("compile", "diff-run", "graphs", "lower", "memory"),
+    *("compile", "diff-run", "explain", "graphs", "lower", "memory"),
     *("partition", "plugins", "reduce", "run", "tune"),
 )
 _MODULES = {

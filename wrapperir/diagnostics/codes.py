@@ -262,6 +262,7 @@ class Code(StrEnum):
     PLUGIN_NAME = "WIR911"  # A new plugin cannot have its name, or its directory exists
     MISSING_HYPOTHESIS = "WIR912"  # Hypothesis is needed and is not installed
     NOTHING_TO_REDUCE = "WIR913"  # A program to reduce does not show what is looked for
+    NOTHING_TO_EXPLAIN = "WIR915"  # A program has no part that a subject names
     RUNS_DIFFER = "WIR914"  # Two runs of a program write other values
 
     def error(

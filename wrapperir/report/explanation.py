@@ -1,0 +1,273 @@
+"""What a place, module, node, kernel or buffer became in a program, or came from."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
+
+from attrs import evolve, frozen
+
+from wrapperir.diagnostics import Code, LinePath, Position, did_you_mean
+from wrapperir.ir import (
+    AnyLine,
+    BodyLine,
+    ExternKernelLine,
+    KernelCallLine,
+    NodeOrigin,
+    OriginTable,
+    Program,
+    SourcePlace,
+)
+from wrapperir.ir.blocks import walk_places
+from wrapperir.ir.effects import Effects
+from wrapperir.ir.line_effects import LineEffects
+from wrapperir.text import format_line
+
+_PLACE = re.compile(r"(.+):([0-9]+)")
+
+
+class SubjectKind(StrEnum):
+    """The kind of part that is explained."""
+
+    PROGRAM = "program"
+    PLACE = "place"
+    MODULE = "module"
+    NODE = "node"
+    KERNEL = "kernel"
+    BUFFER = "buffer"
+
+
+@frozen
+class ExplainedNode:
+    """A node of the graph, with its stack, the outermost place first."""
+
+    origin: NodeOrigin
+    stack: tuple[SourcePlace, ...]
+
+
+@frozen
+class ExplainedLine:
+    """A line: its number in the text, its text, and what it came from.
+
+    ``nodes`` are those of its origins that are asked for, ``others`` the rest.  ``does``
+    says what the line does with the buffer that is explained.
+    """
+
+    number: int | None
+    text: str
+    nodes: tuple[str, ...]
+    others: tuple[str, ...]
+    passes: tuple[str, ...]
+    kernel: str | None = None
+    values: tuple[str, ...] = ()
+    does: tuple[str, ...] = ()
+
+
+@frozen
+class Explanation:
+    """The nodes that a subject is or came from, and the lines that it became or is in."""
+
+    program: str
+    kind: SubjectKind
+    subject: str
+    nodes: tuple[ExplainedNode, ...]
+    lines: tuple[ExplainedLine, ...]
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """The kernels that the lines call, each once."""
+        return tuple(dict.fromkeys(x.kernel for x in self.lines if x.kernel is not None))
+
+
+def explain(
+    program: Program, positions: Mapping[LinePath, Position], subject: str | None
+) -> Explanation:
+    """Return what a subject of a program became, or came from.
+
+    The subject is a place, ``model.py:12`` or ``model.py``; a module, ``layers.0.mlp``;
+    a node of the graph; a kernel, ``@name``; a buffer, ``%name``; or without one, every
+    kernel and call.
+
+    Raises:
+        DiagnosticError: WIR915, nothing in the program has that name.
+    """
+    search = _SubjectSearch(program, positions)
+    if subject is None:
+        return search.of_lines(SubjectKind.PROGRAM, program.name, _computes)
+    if subject.startswith("@"):
+        return search.kernel(subject)
+    if subject.startswith("%"):
+        return search.buffer(subject)
+    return search.nodes(subject)
+
+
+@frozen
+class _LineFacts:
+    """A line with its place and effects."""
+
+    line: BodyLine
+    path: LinePath
+    effects: Effects
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        return () if self.line.provenance is None else self.line.provenance.origins
+
+
+def _computes(found: _LineFacts) -> bool:
+    return isinstance(found.line, KernelCallLine | ExternKernelLine)
+
+
+class _SubjectSearch:
+    """Finds subjects among the lines and origins of a program."""
+
+    def __init__(self, program: Program, positions: Mapping[LinePath, Position]) -> None:
+        """Find the effects of each line."""
+        self.program = program
+        self.positions = positions
+        self.table = OriginTable(program)
+        effects = LineEffects.of_program(program)
+        self.found = [
+            _LineFacts(line, path, effects.visit(line))
+            for line, path in walk_places(program.lines)
+        ]
+
+    def kernel(self, subject: str) -> Explanation:
+        names = [line.name for line in self.program.definitions]
+        if subject[1:] not in names:
+            raise _unknown(subject, [f"@{name}" for name in names])
+        return self.of_lines(
+            SubjectKind.KERNEL,
+            subject,
+            lambda each: getattr(each.line, "kernel", None) == subject[1:],
+        )
+
+    def buffer(self, subject: str) -> Explanation:
+        name = subject[1:]
+        names = [each.name for each in self.program.inputs]
+        names += [each.name for each in self.program.constants]
+        names += [made.name for each in self.found for made in each.effects.definitions]
+        if name not in names:
+            raise _unknown(subject, [f"%{each}" for each in names])
+        lines: list[ExplainedLine] = []
+        made: dict[str, None] = {}
+        for each in self.found:
+            does = _does(each.effects, name)
+            if does:
+                lines.append(evolve(self._line(each, each.origins), does=does))
+            if "makes" in does or "writes" in does:
+                made.update(dict.fromkeys(each.origins))
+        return self._explanation(SubjectKind.BUFFER, subject, made, lines)
+
+    def nodes(self, subject: str) -> Explanation:
+        kind, chosen = self._chosen(subject)
+        lines = [
+            self._line(each, chosen) for each in self.found if chosen & {*each.origins}
+        ]
+        names = [x.name for x in self.program.origins if x.name in chosen]
+        return self._explanation(kind, subject, names, lines)
+
+    def of_lines(
+        self, kind: SubjectKind, subject: str, is_asked: Callable[[_LineFacts], bool]
+    ) -> Explanation:
+        asked = [each for each in self.found if is_asked(each)]
+        names = dict.fromkeys(name for each in asked for name in each.origins)
+        lines = [self._line(each, each.origins) for each in asked]
+        return self._explanation(kind, subject, names, lines)
+
+    def _chosen(self, subject: str) -> tuple[SubjectKind, set[str]]:
+        """Return what the subject is, and the names of the origins that it has."""
+        place = _PLACE.fullmatch(subject)
+        file, line = (subject, None) if place is None else (place[1], int(place[2]))
+        origins = self.program.origins
+        tried: list[tuple[SubjectKind, Callable[[NodeOrigin], bool]]] = [
+            (SubjectKind.NODE, lambda each: each.name == subject),
+            (SubjectKind.MODULE, lambda each: _is_within(each.module, subject)),
+            (
+                SubjectKind.PLACE,
+                lambda each: any(
+                    _is_file(place.file, file) and line in (None, place.line)
+                    for place in self.table.stack(each)
+                ),
+            ),
+        ]
+        for kind, has in tried:
+            chosen = {each.name for each in origins if has(each)}
+            if chosen:
+                return kind, chosen
+        places = self.program.places
+        known = [f"{each.file.rpartition('/')[2]}:{each.line}" for each in places]
+        known += [each.module for each in origins if each.module is not None]
+        raise _unknown(subject, [*known, *(each.name for each in origins)])
+
+    def _line(self, found: _LineFacts, chosen: Iterable[str]) -> ExplainedLine:
+        asked = set(chosen)
+        line, position = found.line, self.positions.get(found.path)
+        return ExplainedLine(
+            number=None if position is None else position.line,
+            text=_head(line),
+            nodes=tuple(name for name in found.origins if name in asked),
+            others=tuple(name for name in found.origins if name not in asked),
+            passes=() if line.provenance is None else line.provenance.passes,
+            kernel=line.kernel if isinstance(line, KernelCallLine) else None,
+            values=tuple(
+                dict.fromkeys(
+                    (
+                        *(made.name for made in found.effects.definitions),
+                        *(each.name for each in found.effects.accesses if each.writes),
+                    )
+                )
+            ),
+        )
+
+    def _explanation(
+        self,
+        kind: SubjectKind,
+        subject: str,
+        names: Iterable[str],
+        lines: Iterable[ExplainedLine],
+    ) -> Explanation:
+        by_name = self.table.by_name
+        unlisted = (by_name.get(name) or NodeOrigin(name=name) for name in names)
+        return Explanation(
+            program=self.program.name,
+            kind=kind,
+            subject=subject,
+            nodes=tuple(ExplainedNode(x, self.table.stack(x)) for x in unlisted),
+            lines=tuple(lines),
+        )
+
+
+def _does(effects: Effects, name: str) -> tuple[str, ...]:
+    """Return what a line does with a value, as verbs."""
+    accesses = [each for each in effects.accesses if each.name == name]
+    verbs = {
+        "makes": any(made.name == name for made in effects.definitions),
+        "reads": any(each.reads for each in accesses),
+        "writes": any(each.writes for each in accesses),
+        "views": any(made.source == name for made in effects.definitions),
+        "drops": effects.drops == name,
+    }
+    does = tuple(verb for verb, is_done in verbs.items() if is_done)
+    return does or (("uses",) if name in effects.uses else ())
+
+
+def _is_within(module: str | None, path: str) -> bool:
+    return module is not None and (module == path or module.startswith(f"{path}."))
+
+
+def _is_file(file: str, named: str) -> bool:
+    return file == named or file.endswith(f"/{named}")
+
+
+def _head(line: AnyLine) -> str:
+    text = format_line(evolve(line, provenance=None))
+    return text.partition("\n")[0].removesuffix(" {")
+
+
+def _unknown(subject: str, known: Iterable[str]) -> Exception:
+    return Code.NOTHING_TO_EXPLAIN.error(
+        f"the program has nothing from or named {subject[:80]!r}",
+        hint=did_you_mean(subject, dict.fromkeys(known))
+        or "give a place such as model.py:12, a module such as layers.0.mlp, a node of the"
+        " graph, @kernel or %buffer",
+    )

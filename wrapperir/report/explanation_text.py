@@ -1,0 +1,158 @@
+"""Explanations as text and as JSON."""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from attrs import field, frozen
+
+from wrapperir.ir import SourcePlace
+from wrapperir.report.explanation import (
+    ExplainedLine,
+    ExplainedNode,
+    Explanation,
+    SubjectKind,
+)
+from wrapperir.report.text import counted, visible
+
+_MOST = 6
+"""Names of nodes that a line of the text shows."""
+
+_DEEPEST = 60
+"""Calls within calls that are indented further."""
+
+_TITLES = {
+    SubjectKind.PROGRAM: "the kernels and calls of",
+    SubjectKind.PLACE: "what became of",
+    SubjectKind.MODULE: "what became of module",
+    SubjectKind.NODE: "what became of node",
+    SubjectKind.KERNEL: "where kernel {} came from",
+    SubjectKind.BUFFER: "where buffer {} came from, and its uses",
+}
+
+
+def format_explanation(explanation: Explanation) -> str:
+    """Return an explanation as text for people."""
+    return "".join(f"{line}\n" for line in _rows(explanation))
+
+
+def _rows(explanation: Explanation) -> Iterator[str]:
+    title = _TITLES[explanation.kind]
+    subject = visible(explanation.subject)
+    if explanation.kind is SubjectKind.PROGRAM:
+        subject = f"@{subject}"
+    yield title.format(subject) if "{}" in title else f"{title} {subject}"
+    yield (
+        f"{counted(len(explanation.lines), 'line')},"
+        f" {counted(len(explanation.kernels), 'kernel')},"
+        f" {counted(len(explanation.nodes), 'node')}"
+    )
+    if explanation.lines:
+        yield ""
+        yield "lines:"
+    for line in explanation.lines:
+        yield from _line_rows(line)
+    if explanation.nodes:
+        yield ""
+        yield "source:"
+        yield from _source_rows(_SourceTree.of(explanation.nodes))
+
+
+def _line_rows(line: ExplainedLine) -> Iterator[str]:
+    does = f"{' and '.join(line.does)}: " if line.does else ""
+    number = "" if line.number is None else f"{line.number}: "
+    yield f"  {number}{does}{visible(line.text)}"
+    if line.nodes:
+        yield f"      from {_listed(line.nodes)}"
+    if line.others:
+        yield f"      fused with {_listed(line.others)}"
+    if line.passes:
+        yield f"      by {', '.join(line.passes)}"
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    shown, more = names[:_MOST], len(names) - _MOST
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+
+
+@frozen
+class _SourceTree:
+    """The places that one place calls, and the nodes that it makes itself.
+
+    ``nodes`` has the names of nodes by what else is known of them.
+    """
+
+    called: dict[SourcePlace, "_SourceTree"] = field(factory=dict[SourcePlace, Any])
+    nodes: dict[str, list[str]] = field(factory=dict[str, list[str]])
+
+    @classmethod
+    def of(cls, nodes: Iterable[ExplainedNode]) -> "_SourceTree":
+        """Return the tree of the stacks of nodes."""
+        root = cls()
+        for node in nodes:
+            tree, origin = root, node.origin
+            for place in node.stack:
+                tree = tree.called.setdefault(place, cls())
+            operator = "" if origin.operator is None else f" ({visible(origin.operator)})"
+            module = "" if origin.module is None else f" in {visible(origin.module)}"
+            tree.nodes.setdefault(operator + module, []).append(origin.name)
+        return root
+
+
+def _source_rows(root: _SourceTree) -> Iterator[str]:
+    """Yield each place with the nodes that it makes, then those that it calls."""
+    waiting: list[tuple[str, _SourceTree, int]] = [("", root, 0)]
+    while waiting:
+        place, tree, depth = waiting.pop()
+        indent = "  " * min(depth, _DEEPEST)
+        if place:
+            yield indent + place
+        for facts, names in tree.nodes.items():
+            yield f"{indent}  {', '.join(names)}{facts}"
+        waiting += [
+            (_format_place(called), inner, depth + 1)
+            for called, inner in reversed(tree.called.items())
+        ]
+
+
+def _format_place(place: SourcePlace) -> str:
+    function = "" if place.function is None else f", in {visible(place.function)}"
+    return f"{visible(place.file)}:{place.line}{function}"
+
+
+def format_explanation_json(explanation: Explanation) -> str:
+    """Return an explanation as a JSON object, on several lines."""
+    document = {
+        "program": explanation.program,
+        "kind": explanation.kind.value,
+        "subject": explanation.subject,
+        "kernels": explanation.kernels,
+        "lines": [_line_object(line) for line in explanation.lines],
+        "nodes": [_node_object(node) for node in explanation.nodes],
+    }
+    return json.dumps(document, indent=2) + "\n"
+
+
+def _line_object(line: ExplainedLine) -> dict[str, object]:
+    return {
+        "line": line.number,
+        "text": line.text,
+        "nodes": line.nodes,
+        "fused_with": line.others,
+        "passes": line.passes,
+        "kernel": line.kernel,
+        "values": line.values,
+        "does": line.does,
+    }
+
+
+def _node_object(node: ExplainedNode) -> dict[str, object]:
+    return {
+        "name": node.origin.name,
+        "operator": node.origin.operator,
+        "module": node.origin.module,
+        "stack": [
+            {"file": place.file, "line": place.line, "function": place.function}
+            for place in node.stack
+        ],
+    }
