@@ -6,6 +6,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from unittest import mock
 
 import torch
@@ -15,6 +16,7 @@ from torch._inductor.utils import fresh_cache
 from bench.model_run import ModelTask, max_error, run_exactly, run_step
 from bench.results import Record, Variant
 from bench.sweep.compiled import CountingBackend, compile_fresh, diagnostic_code, first_line
+from bench.sweep.kernel_origins import count_dumped
 from bench.sweep.model_zoo import ZOO
 
 TOLERANCE = 1e-4
@@ -87,13 +89,14 @@ def run_model(chosen: tuple[str, Variant]) -> Record:
     name, variant = chosen
     warnings.simplefilter("ignore")
     prepared = Prepared.of(ZOO[name])
-    backends = (
-        CountingBackend("inductor"),
-        CountingBackend("wrapperir", variant.options),
-    )
-    with empty_user_cache():
+    with empty_user_cache(), tempfile.TemporaryDirectory() as folder:
+        backends = (
+            CountingBackend("inductor"),
+            CountingBackend("wrapperir", {**variant.options, "dump_dir": folder}),
+        )
         compile_something(backends, "cpu")
         inductor, wrapperir = map(prepared.compiled, backends)
+        origins = count_dumped(Path(folder))
     record: dict[str, str | int | float | bool | None] = {
         "name": name,
         "graphs": wrapperir.graphs,
@@ -101,6 +104,9 @@ def run_model(chosen: tuple[str, Variant]) -> Record:
         "inductor_seconds": round(inductor.seconds, 1),
         "error": wrapperir.error,
         "seconds": round(wrapperir.seconds, 1),
+        "calls": origins.calls,
+        "unnamed": origins.unnamed,
+        "placeless": origins.placeless,
     }
     if inductor.failure is not None or inductor.error > TOLERANCE:
         detail = None if inductor.failure is None else first_line(inductor.failure)

@@ -35,7 +35,7 @@ the first call with empty caches, compilation included. Plain Inductor runs
 first in the process, so its seconds include some of the process's start. Made by
 `make sweep-models{setting}` with {versions}.
 
-**{passed} of {total}** tasks pass.
+**{passed} of {total}** tasks pass.{origins}
 
 | model | kind | mode | result | graphs | error | Inductor's error | s | Inductor's s |
 | --- | --- | --- | --- | ---: | ---: | ---: | ---: | ---: |
@@ -72,6 +72,7 @@ def format_table(records: Mapping[str, Record], variant: Variant) -> str:
         **variant.words,
         passed=sum(record["status"] == "pass" for record in records.values()),
         total=len(records),
+        origins=_describe_origins(records),
     )
     for name in ZOO:
         record = records[name]
@@ -94,6 +95,20 @@ def format_table(records: Mapping[str, Record], variant: Variant) -> str:
     for record in failed:
         text += f"| {record['name']} | {escape_cell(record.get('detail'))} |\n"
     return text
+
+
+def _describe_origins(records: Mapping[str, Record]) -> str:
+    """Return how many calls name no origin; empty for records without counts."""
+    calls, unnamed, placeless = (
+        sum(int(record.get(field) or 0) for record in records.values())
+        for field in ("calls", "unnamed", "placeless")
+    )
+    if not calls:
+        return ""
+    return (
+        f" Of {calls} launches and operator calls of their programs, {unnamed} name no node"
+        f" of the graph, and {placeless} only nodes without a place in the source."
+    )
 
 
 def _scientific(value: object) -> str:
