@@ -14,7 +14,7 @@ from tests.frontend_inductor import gpu_cases
 from tests.frontend_inductor.captured import Capture, lines_of
 from tests.frontend_inductor.gpu_cases import CASES
 from wrapperir.diagnostics import DiagnosticError
-from wrapperir.frontend.inductor import wrapper
+from wrapperir.frontend.inductor import triton_grid
 from wrapperir.frontend.inductor.kernel_lines import lower_definition
 from wrapperir.interp import interpret
 from wrapperir.ir import (
@@ -227,7 +227,7 @@ def test_results_of_attention_that_are_inputs_of_the_template(captured: Capture)
 
 def test_a_template_whose_grid_is_a_python_function_is_refused() -> None:
     with pytest.raises(DiagnosticError, match="WIR654: the launch grid of mm") as caught:
-        wrapper._template_meta("mm", ["buf0", "*my.grid(s0, meta0)"], {"x": "*fp32"})
+        triton_grid.template_meta("mm", ["buf0", "*my.grid(s0, meta0)"], {"x": "*fp32"})
     (diagnostic,) = caught.value.diagnostics
     assert "SymbolicGridFn" in (diagnostic.hint or "")
 

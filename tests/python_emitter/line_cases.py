@@ -723,7 +723,7 @@ c = float(r.size(1))
           f:
           g:
           add: in "layers.0"
-          relu: "aten.relu.default" at 1
+          relu: aten.relu.default at 1
         }
         """,
     ),

@@ -32,9 +32,9 @@ origins {
   place 0: "a.py" 3 "forward"
   place 1: "a \\"b\\".py" 5 from 0
   fused 0: a, block_1.b, neg, fused, place
-  neg: "aten.neg.default" in "layers.0" at 1
+  neg, a: aten.neg.default in "layers.0" at 1
   block_1.b:
-  fused: at 0
+  fused: "an operator" at 0
   place: in ""
 }
 """
@@ -95,9 +95,11 @@ def test_documents_without_origins_are_read() -> None:
         ("from 0\n", "from\n", 15, Code.UNEXPECTED),
         ("fused 0:", "fused 0", 16, Code.UNEXPECTED),
         ("neg, fused, place\n", "neg, fused, 7\n", 16, Code.UNEXPECTED),
-        ("neg: ", "neg ", 17, Code.UNEXPECTED),
+        ("neg, a: ", "neg, a ", 17, Code.UNEXPECTED),
         ("  block_1.b:", "  block_1.b: at at", 18, Code.UNEXPECTED),
         ("  block_1.b:", "  %b:", 18, Code.UNEXPECTED),
+        ("  block_1.b:", "  block_1.b,:", 18, Code.UNEXPECTED),
+        ("  block_1.b:", "  block_1.b: neg", 18, Code.UNEXPECTED),
         ('in ""\n}\n', 'in ""\n', 20, Code.UNCLOSED_BLOCK),
         ('in ""\n}\n', 'in ""\n}\norigins {\n}\n', 13, Code.MISPLACED_STATEMENT),
     ],

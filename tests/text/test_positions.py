@@ -52,7 +52,7 @@ def assert_placed(program: Program) -> None:
         elif path[:1] == ("places",):
             assert shown.startswith(f"place {path[1]}: ")
         elif path[:1] == ("origins",):
-            assert shown.startswith(f"{value.name}:")  # type: ignore[attr-defined]
+            assert shown == value.name  # type: ignore[attr-defined]
     for name in (field for field in fields_dict(Program) if field != "name"):
         for index in range(len(getattr(program, name))):
             assert (name, index) in positions

@@ -113,14 +113,6 @@ class TracedOrigins:
             found = self._provenances[key] = Provenance(origins=key)
         return found
 
-    def of_lowered(self, origins: Iterable[Any]) -> Provenance | None:
-        """Return the provenance for Inductor's origins; ``None`` without an operator call.
-
-        The node that was lowered comes first; nodes that were fused into it follow.
-        """
-        nodes = [node for node in origins if node.op == "call_function"]
-        return self.provenance(*nodes) if nodes else None
-
     def origin(self, node: Any) -> NodeOrigin:
         """Return the origin that a node is, which is listed from now on."""
         name = self._names.get(node)
@@ -143,10 +135,16 @@ class TracedOrigins:
             self._origins.setdefault(origin.name, evolve(origin, place=place))
 
     def listed(self, program: Program) -> Program:
-        """Return a program with the origins and places so far."""
-        return evolve(
-            program, origins=tuple(self._origins.values()), places=tuple(self._places)
+        """Return a program with the origins so far, in the order of their graphs."""
+        order: dict[str, tuple[int, int]] = {}
+        for rank, graph in enumerate(self._graphs):
+            for index, node in enumerate(graph.nodes):
+                if node in self._names:
+                    order[self._names[node]] = rank, index
+        origins = sorted(
+            self._origins.values(), key=lambda each: order.get(each.name, (-1, 0))
         )
+        return evolve(program, origins=tuple(origins), places=tuple(self._places))
 
     def _list_emitted(self, provenance: Provenance, node: Any) -> None:
         """List the origins of a node of the FX emitter that has no program any more."""

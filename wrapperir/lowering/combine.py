@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from attrs import evolve
 
-from wrapperir.ir import Expr, TensorType, mul, symbols_in
+from wrapperir.ir import Expr, NodeOrigin, TensorType, mul, symbols_in
 from wrapperir.lowering.flat_nest import FlatNest, is_atomic, rewrite_axes
 from wrapperir.lowering.indexing import IndexRanges
 from wrapperir.lowering.kernel import SizeSymbols
@@ -54,7 +54,18 @@ def combine(
         code=(*left.code, *right.code),
         deep=(*left.deep, *right.deep),
         origins=(*first.origins, *second.origins),
+        stored=_stored(first, second),
     )
+
+
+def _stored(first: FlatNest, second: FlatNest) -> dict[str, tuple[NodeOrigin, ...]]:
+    """Return the origins of what two nests store, where the second may read the first's."""
+    read = dict.fromkeys(each.buffer for each in second.code if isinstance(each, Load))
+    used = [origin for name in read for origin in first.stored.get(name, ())]
+    found = dict(first.stored)
+    for name, origins in second.stored.items():
+        found[name] = tuple(dict.fromkeys((*found.get(name, ()), *used, *origins)))
+    return found
 
 
 def _sizes_fit(first: FlatNest, second: FlatNest) -> bool:

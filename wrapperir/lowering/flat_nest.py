@@ -17,7 +17,7 @@ Two such lists over one space are fused by putting one after the other.
 
 from collections.abc import Iterable, Mapping
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from wrapperir.ir import Expr, NodeOrigin, Symbol
 from wrapperir.lowering.indexing import IndexRanges
@@ -49,6 +49,7 @@ class FlatNest:
     ``deep`` has an entry for each instruction: whether it runs once for each point of the
     inner axes.  It counts for stores and checks; where a value is computed follows from
     what it depends on.  Names of values and axes are unique in the whole graph.
+    ``stored`` has the origins of what is stored to each buffer.
     """
 
     parallel: tuple[Axis, ...]
@@ -56,6 +57,9 @@ class FlatNest:
     code: tuple[Instruction, ...]
     deep: tuple[bool, ...]
     origins: tuple[NodeOrigin, ...] = ()
+    stored: Mapping[str, tuple[NodeOrigin, ...]] = field(
+        factory=dict[str, tuple[NodeOrigin, ...]], eq=False
+    )
 
     @property
     def axes(self) -> tuple[Axis, ...]:
@@ -120,6 +124,7 @@ def flatten(nest: Nest, prefix: str, symbols: SizeSymbols) -> FlatNest | None:
         code=tuple(map(rename.instruction, code)),
         deep=tuple(deep),
         origins=nest.origins,
+        stored={each.buffer: nest.origins for each in code if isinstance(each, Store)},
     )
 
 

@@ -90,9 +90,9 @@ def producer_of(
         name in names and name not in axes for each in code for name in names_used(each)
     ):
         return None
-    is_whole = len(code) + 1 >= len(flat.code)
-    origins = flat.origins if is_whole else ()
-    return Producer(code=code, store=store, axes=axes, origins=origins)
+    return Producer(
+        code=code, store=store, axes=axes, origins=flat.stored.get(buffer, flat.origins)
+    )
 
 
 def _inverse(
@@ -159,6 +159,9 @@ def inline_producer(
         code=tuple(code),
         deep=tuple(deep),
         origins=(*producer.origins, *reader.origins),
+        stored={
+            name: (*producer.origins, *origins) for name, origins in reader.stored.items()
+        },
     )
 
 

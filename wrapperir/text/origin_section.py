@@ -1,12 +1,13 @@
 """The section after a program that lists places, lists of origins, and origins."""
 
-from collections.abc import Callable, Iterable
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from attrs import define, field
 
 from wrapperir.diagnostics import Code
-from wrapperir.ir import NodeOrigin, Program, SourcePlace
+from wrapperir.ir import NodeOrigin, Program, SourcePlace, is_operator
 from wrapperir.text.cursor import Cursor
 from wrapperir.text.limits import WRITE_ERRORS, Malformed, placed
 from wrapperir.text.line_source import LineSource
@@ -17,7 +18,7 @@ from wrapperir.text.literals import (
     parse_string,
 )
 from wrapperir.text.part_printer import PartPrinter
-from wrapperir.text.positions import ProgramPlaces
+from wrapperir.text.positions import ProgramPlaces, Span
 from wrapperir.text.provenance import is_numbered, parse_origin
 
 T = TypeVar("T")
@@ -37,18 +38,28 @@ def format_origins(program: Program, part: PartPrinter) -> list[str]:
         return []
     return [
         *("", f"{ORIGINS} {{"),
-        *_rows("places", enumerate(program.places), _format_place),
+        *[f"  {x}" for x in _rows("places", enumerate(program.places), _format_place)],
         *[f"  fused {number}: {part.origin_list(each)}" for each, number in fused.items()],
-        *_rows("origins", program.origins, lambda each: _format_origin(part, each)),
+        *_origin_rows(program.origins, part),
         "}",
     ]
+
+
+def _origin_rows(origins: Sequence[NodeOrigin], part: PartPrinter) -> list[str]:
+    """Return a line for each run of origins that differ in their names alone."""
+    names = _rows("origins", origins, lambda each: part.origin_names[each.name])
+    facts = _rows("origins", origins, _format_facts)
+    rows: list[str] = []
+    for fact, run in itertools.groupby(range(len(origins)), facts.__getitem__):
+        rows.append(f"  {', '.join([names[index] for index in run])}:{fact}")
+    return rows
 
 
 def _rows(field: str, items: Iterable[T], format: Callable[[T], str]) -> list[str]:
     rows: list[str] = []
     try:
         for item in items:
-            rows.append(f"  {format(item)}")
+            rows.append(format(item))
     except WRITE_ERRORS as error:
         raise placed(error, field, len(rows)) from None
     return rows
@@ -64,10 +75,11 @@ def _format_place(numbered: tuple[int, SourcePlace]) -> str:
     return text
 
 
-def _format_origin(part: PartPrinter, origin: NodeOrigin) -> str:
-    text = f"{part.origin_names[origin.name]}:"
+def _format_facts(origin: NodeOrigin) -> str:
+    text = ""
     if origin.operator is not None:
-        text += f" {format_string(origin.operator)}"
+        is_plain = is_operator(origin.operator)
+        text += f" {origin.operator if is_plain else format_string(origin.operator)}"
     if origin.module is not None:
         text += f" in {format_string(origin.module)}"
     if origin.place is not None:
@@ -151,9 +163,9 @@ def _read_row(
         _take_number(cursor, len(section.fused) - 1)
         section.fused[-1] = _parse_list(cursor)
     else:
-        origin = _parse_origin(cursor)
-        positions.origins.append(line)
-        section.origins.append(origin)
+        spans: list[Span] = []
+        section.origins += _parse_origins(cursor, line, spans)
+        positions.origins += spans
     cursor.expect_end()
 
 
@@ -182,10 +194,23 @@ def _parse_place(cursor: Cursor) -> SourcePlace:
     return SourcePlace(file=file, line=line, function=function, caller=caller)
 
 
-def _parse_origin(cursor: Cursor) -> NodeOrigin:
-    name = parse_origin(cursor)
+def _parse_origins(cursor: Cursor, line: int, spans: list[Span]) -> list[NodeOrigin]:
+    """Take the names of origins, what is known of all of them, and the names' places."""
+    names: list[str] = []
+    while not names or cursor.accept(","):
+        start, end = cursor.start, cursor.end
+        names.append(parse_origin(cursor))
+        spans.append((line, start, end))
     cursor.expect(":")
-    operator = parse_string(cursor) if cursor.kind == "string" else None
+    operator = None
+    if cursor.kind == "string":
+        operator = parse_string(cursor)
+    elif is_operator(cursor.next):
+        operator = cursor.next
+        cursor.advance()
     module = parse_string(cursor) if cursor.accept("in") else None
     place = parse_integer(cursor) if cursor.accept("at") else None
-    return NodeOrigin(name=name, operator=operator, module=module, place=place)
+    return [
+        NodeOrigin(name=name, operator=operator, module=module, place=place)
+        for name in names
+    ]

@@ -35,7 +35,7 @@ class ProgramPlaces(BlockPlaces):
     constants: list[int] = field(factory=list[int])
     definitions: list[Definition] = field(factory=list[Definition])
     places: list[int] = field(factory=list[int])
-    origins: list[int] = field(factory=list[int])
+    origins: list[Span] = field(factory=list[Span])
 
 
 class Positions(Mapping[LinePath, Position]):

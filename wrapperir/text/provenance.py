@@ -84,7 +84,7 @@ def parse_origin(cursor: Cursor) -> str:
         raise cursor.malformed(
             Code.UNEXPECTED,
             f"expected the name of an origin, found {quoted(name + '(')}",
-            'write `from(mm)`, and after the program `origins {`, `mm: "aten.mm.default"`',
+            "write `from(mm)`, and after the program `origins {`, `mm: aten.mm.default`",
         )
     cursor.advance()
     return name

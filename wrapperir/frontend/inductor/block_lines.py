@@ -17,6 +17,7 @@ from wrapperir.frontend.inductor.build import (
     lower_outputs,
 )
 from wrapperir.frontend.inductor.lines import lower_lines
+from wrapperir.frontend.inductor.memory_origins import with_memory_origins
 from wrapperir.frontend.inductor.scope import BlockScope
 from wrapperir.frontend.inductor.values import layout_type, lower_operand, scalar_type
 
@@ -274,7 +275,8 @@ def _lower_block(
     for parameter, operand in lent.items():
         if parameter in scope.mutated and isinstance(operand, wir.BufferRef):
             outer.write(operand.name)
-    return wir.Block(parameters=parameters, lines=tuple(scope.lines), results=results)
+    own = with_memory_origins(scope.lines)
+    return wir.Block(parameters=parameters, lines=own, results=results)
 
 
 def _suffix(session: "Session", name: str, graph: Any) -> str:

@@ -13,6 +13,7 @@ from wrapperir import ir as wir
 from wrapperir.frontend import Lowered
 from wrapperir.frontend.aten.storage_offsets import input_places
 from wrapperir.frontend.inductor.lines import lower_lines
+from wrapperir.frontend.inductor.memory_origins import with_memory_origins
 from wrapperir.frontend.inductor.missing_waits import add_missing_waits
 from wrapperir.frontend.inductor.multi_kernels import united_parameters
 from wrapperir.frontend.inductor.passed_objects import (
@@ -96,7 +97,7 @@ def build_program(wrapper: "CaptureWrapper") -> Lowered:
             for name, tensor in session.constants.items()
         ),
         definitions=_finished_definitions(session),
-        lines=tuple(scope.lines),
+        lines=with_memory_origins(scope.lines),
         outputs=outputs,
     )
     program = session.origins.listed(program)

@@ -72,6 +72,7 @@ def capturing(session: "Session", cache_key: str | None = None) -> Generator[Non
     an exception.  Other threads wait to enter; those that compile with Inductor itself
     meanwhile get its own wrapper.
     """
+    from wrapperir.frontend.inductor.kernel_origins import kernels_noted
     from wrapperir.frontend.inductor.storage_offsets import offsets_from_the_storage
     from wrapperir.frontend.inductor.wrapper import CaptureFactory
 
@@ -97,6 +98,7 @@ def capturing(session: "Session", cache_key: str | None = None) -> Generator[Non
                 triton_for_cpu(),
                 offsets_from_the_storage(),
                 kernels_not_compiled(),
+                kernels_noted(),
             ):
                 yield
         finally:

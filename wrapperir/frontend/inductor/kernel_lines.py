@@ -167,8 +167,7 @@ def append_call(
             written.append(buffer)
     for buffer in written:
         scope.write(buffer)
-    computed = [scope.graph.name_to_buffer.get(name) for name in written]
-    origins = [origin for buffer in computed if buffer for origin in buffer.origins]
+    computed = scope.session.computed.get(id(line), ())
     device = lower_device(line.device)
     scope.append(
         wir.KernelCallLine(
@@ -176,7 +175,7 @@ def append_call(
             arguments=tuple(arguments),
             device=device,
             stream=scope.stream_on(device),
-            provenance=scope.session.origins.of_lowered(dict.fromkeys(origins)),
+            provenance=scope.provenance(*computed),
         )
     )
 

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from wrapperir import ir as wir
 from wrapperir.diagnostics import Code
+from wrapperir.frontend.inductor.kernel_origins import contributing_nodes
 
 if TYPE_CHECKING:
     from torch._inductor.graph import GraphLowering
@@ -53,7 +54,12 @@ class BlockScope:
 
     def enter(self, node: Any) -> None:
         """Set the provenance of the following lines to that of an Inductor node."""
-        self.at = self.session.origins.of_lowered(node.origins)
+        self.at = self.provenance(node)
+
+    def provenance(self, *nodes: Any) -> wir.Provenance | None:
+        """Return the provenance of a kernel or call that computes these Inductor nodes."""
+        found = contributing_nodes(self.graph, nodes)
+        return self.session.origins.provenance(*found) if found else None
 
     def finish_line(self) -> None:
         """Free the temporaries of the line that was lowered."""

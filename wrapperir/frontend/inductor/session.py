@@ -100,6 +100,8 @@ class Session:
     multi_kernels: MultiKernels = field(factory=MultiKernels)
     """The multi-kernels of the graph and its subgraphs."""
     origins: TracedOrigins = field(factory=TracedOrigins)
+    computed: dict[int, list[Any]] = field(factory=dict[int, list[Any]])
+    """The Inductor nodes that each kernel call computes, by the identity of its line."""
     streams: UserStreams | None = None
     """The streams that the user enters or names in the outermost graph."""
     passed: PassedObjects = field(factory=PassedObjects)

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import sympy
 from torch._inductor.runtime.runtime_utils import get_max_y_grid
+from torch._inductor.runtime.triton_heuristics import FixedGrid
 from torch._inductor.virtualized import V
 
 from wrapperir import ir as wir
@@ -191,3 +192,34 @@ def grid_of_configs(
 def _parse_grid(texts: Sequence[str], sizes: Mapping[str, wir.Expr]) -> Grid:
     x, y, z = (wir.substitute(parse_expr(text), sizes) for text in texts)
     return x, y, z
+
+
+def template_meta(name: str, arguments: Any, signature: Any) -> dict[str, Any]:
+    """Return the metadata of a call of a template kernel: its grid, what it writes.
+
+    The call ends with the three numbers of the launch grid.  Results of a template but the
+    first are inputs that it mutates.
+
+    Raises:
+        DiagnosticError: WIR654, a Python function computes the grid when the call runs.
+    """
+    if isinstance(arguments[-1], str):
+        raise Code.INDUCTOR_KERNEL.error(
+            f"the launch grid of {name} is computed by a Python function",
+            hint="make the template's grid a SymbolicGridFn of torch._inductor",
+        )
+    scheduled: Any = V.graph.scheduler.current_node
+    mutated = {
+        name
+        for node in scheduled.get_nodes()
+        for output in node.get_outputs()
+        for name in output.get_mutations()
+    }
+    return {
+        **FixedGrid.setup_grid_as_args(),
+        "mutated_arg_names": [
+            parameter
+            for parameter, argument in zip(signature, arguments, strict=False)
+            if argument in mutated
+        ],
+    }

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from torch._inductor import config, ir
 from torch._inductor.codegen import wrapper as inductor
 from torch._inductor.codegen.common import WorkspaceArg, WorkspaceZeroMode
-from torch._inductor.runtime.triton_heuristics import FixedGrid
 from torch._inductor.utils import LineContext, sympy_product
 from torch._inductor.virtualized import V
 from torch.utils._pytree import tree_leaves
@@ -32,6 +31,7 @@ from wrapperir.frontend.inductor.symbol_lines import (
     lower_size_stride,
     lower_symbol,
 )
+from wrapperir.frontend.inductor.triton_grid import template_meta
 from wrapperir.frontend.inductor.values import described
 from wrapperir.ir import Expr, ExprOp, Operation, compare, floordiv, maximum, minimum
 from wrapperir.symbolic import lower_size
@@ -67,6 +67,7 @@ class CaptureWrapper(inductor.PythonWrapperCodegen):
         stock: Any = super()
         stock.__init__(*args)
         self.multi_kernel_state = session.multi_kernels
+        self.scheduled: list[Any] = []  # what the kernel computes that is called next
 
     # Text of the Python module that Inductor would write: none is needed.
     write_header = _NOTHING
@@ -265,8 +266,10 @@ class CaptureWrapper(inductor.PythonWrapperCodegen):
             meta = kwargs.get("inductor_meta") or {}
             if meta.get("grid_type") in (None, "FixedGrid"):
                 signature = kwargs["triton_meta"]["signature"]
-                kwargs["inductor_meta"] = _template_meta(kernel_name, call_args, signature)
+                kwargs["inductor_meta"] = template_meta(kernel_name, call_args, signature)
+        scheduled, self.scheduled = self.scheduled or [_current_node()], []
         super().generate_kernel_call(kernel_name, call_args, **kwargs)
+        self.session.computed[id(self.lines[-1])] = scheduled
 
     # Nested blocks.
 
@@ -344,37 +347,6 @@ class CaptureFactory:
         return SubgraphCaptureWrapper(
             self._session, subgraph_name, parent_wrapper, partition_signatures
         )
-
-
-def _template_meta(name: str, arguments: Any, signature: Any) -> dict[str, Any]:
-    """Return the metadata of a call of a template kernel: its grid, what it writes.
-
-    The call ends with the three numbers of the launch grid.  Results of a template but the
-    first are inputs that it mutates.
-
-    Raises:
-        DiagnosticError: WIR654, a Python function computes the grid when the call runs.
-    """
-    if isinstance(arguments[-1], str):
-        raise Code.INDUCTOR_KERNEL.error(
-            f"the launch grid of {name} is computed by a Python function",
-            hint="make the template's grid a SymbolicGridFn of torch._inductor",
-        )
-    scheduled: Any = V.graph.scheduler.current_node
-    mutated = {
-        name
-        for node in scheduled.get_nodes()
-        for output in node.get_outputs()
-        for name in output.get_mutations()
-    }
-    return {
-        **FixedGrid.setup_grid_as_args(),
-        "mutated_arg_names": [
-            parameter
-            for parameter, argument in zip(signature, arguments, strict=False)
-            if argument in mutated
-        ],
-    }
 
 
 def _where(condition: Expr, yes: Expr, no: Expr) -> Expr:

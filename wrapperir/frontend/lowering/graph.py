@@ -27,11 +27,14 @@ class LoweredGraph:
 
     ``called`` has the node of each :class:`~wrapperir.lowering.loops.ExternCall`, by its
     name.  ``outputs`` are the graph's output arguments, with the name of the entry of
-    ``loops.outputs`` in place of each tensor.
+    ``loops.outputs`` in place of each tensor.  ``views`` has the origins of each node that
+    is only an index of others, ``read_views`` those that each other origin reads through.
     """
 
     loops: LoopGraph
     called: Mapping[str, torch.fx.Node]
+    views: Mapping[torch.fx.Node, tuple[str, ...]]
+    read_views: Mapping[str, tuple[str, ...]]
 
 
 def lower_graph(
@@ -67,7 +70,9 @@ def lower_graph(
         items=tuple(scope.items),
         outputs=tuple(kept.items()),
     )
-    return LoweredGraph(loops=loops, called=scope.called)
+    return LoweredGraph(
+        loops=loops, called=scope.called, views=scope.views, read_views=scope.read_views
+    )
 
 
 def _add_input(scope: LoopScope, node: torch.fx.Node, place: Place | None = None) -> None:

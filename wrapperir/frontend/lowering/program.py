@@ -62,9 +62,9 @@ class ScheduleLines:
             return source
         found = self._views.get(view)
         if found is None:
-            is_made = node.op == "call_function"
-            provenance = self.scope.provenance(node) if is_made else None
-            found = append_view(self.scope, node.name, source, type, provenance)
+            views = self.lowered.views.get(node, ())
+            origins = self.scope.shared.origins.named(views) if views else None
+            found = append_view(self.scope, node.name, source, type, origins)
             self._views[view] = found
         return found
 
@@ -89,8 +89,7 @@ class ScheduleLines:
 
     def _launch(self, launch: KernelLaunch | SequenceLaunch) -> None:
         kernel = launch.kernel
-        names = [origin.name for origin in launch.origins]
-        provenance = self.scope.shared.origins.named(names)
+        provenance = self._provenance(launch.origins)
         self._define(kernel)
         for result, source in launch.in_place:
             self._reuse(result, source, provenance)
@@ -122,6 +121,13 @@ class ScheduleLines:
         )
         if fault is not None:
             self._assert_no_fault(fault, launch.messages, provenance)
+
+    def _provenance(self, origins: Iterable[wir.NodeOrigin]) -> wir.Provenance:
+        """Return the provenance of a kernel, with the views that it reads through."""
+        names = [origin.name for origin in origins]
+        for name in names.copy():
+            names += self.lowered.read_views.get(name, ())
+        return self.scope.shared.origins.named(names)
 
     def _reuse(self, buffer: str, source: str, provenance: wir.Provenance) -> None:
         """Append the line that gives a buffer the memory of another."""

@@ -1,5 +1,7 @@
 """The state of a graph while its nodes become loop nests."""
 
+import itertools
+import operator
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -11,6 +13,7 @@ from torch.utils import _pytree as pytree
 
 from wrapperir.frontend.aten.scope import take
 from wrapperir.frontend.aten.values import (
+    SCALARS,
     expr_of,
     is_symbolic,
     lower_device,
@@ -55,7 +58,9 @@ class LoopScope:
 
     ``called`` has the node of each extern call, by the call's name; ``known_symbols`` are
     the size symbols that inputs and calls define so far.  Tensors of the CPU are on a
-    device of ``kernel_device``, if it is given.  ``origins`` lists the nodes.
+    device of ``kernel_device``, if it is given.  ``origins`` lists the nodes.  ``views``
+    has the origins of each node that is only an index of others, itself included, and
+    ``read_views`` those that each other origin reads through, by its name.
     """
 
     symbols: SizeSymbols
@@ -66,6 +71,10 @@ class LoopScope:
     items: list[Item] = field(factory=list[Item])
     values: dict[torch.fx.Node, NodeValue] = field(factory=dict[torch.fx.Node, NodeValue])
     called: dict[str, torch.fx.Node] = field(factory=dict[str, torch.fx.Node])
+    views: dict[torch.fx.Node, tuple[str, ...]] = field(
+        factory=dict[torch.fx.Node, tuple[str, ...]]
+    )
+    read_views: dict[str, tuple[str, ...]] = field(factory=dict[str, tuple[str, ...]])
     known_symbols: set[str] = field(factory=set[str])
     _names: set[str] = field(factory=set[str], init=False)
     _origin: list[torch.fx.Node] = field(factory=list[torch.fx.Node], init=False)
@@ -210,11 +219,25 @@ class LoopScope:
     @contextmanager
     def lowering(self, node: torch.fx.Node) -> Generator[None]:
         """Have what is appended stem from a node, or from that of an outer context."""
+        before = len(self.items)
         self._origin.append(node)
         try:
             yield
         finally:
             self._origin.pop()
+        if not self._origin and node.op == "call_function":
+            self._note_views(node, is_view=len(self.items) == before)
+
+    def _note_views(self, node: torch.fx.Node, *, is_view: bool) -> None:
+        """Note through which views a node reads, or that it is one itself."""
+        given = [self.views.get(each, ()) for each in node.all_input_nodes]
+        views = tuple(dict.fromkeys(itertools.chain.from_iterable(given)))
+        if not is_view:
+            self.read_views[self.origins.origin(node).name] = views
+        elif node.target is operator.getitem:
+            self.views[node] = views
+        elif not isinstance(node.meta.get("val"), SCALARS):
+            self.views[node] = (self.origins.origin(node).name, *views)
 
     @property
     def is_decomposing(self) -> bool:

@@ -1,0 +1,221 @@
+"""Each kernel and call names the source lines that it computes, and no others."""
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch._inductor import config
+
+from bench.demo.recording import RecordingEmitter
+from wrapperir.ir import (
+    AllocateLine,
+    ExternKernelLine,
+    KernelCallLine,
+    Line,
+    OriginTable,
+    PlaceLine,
+    Program,
+)
+from wrapperir.ir.origins import all_lines
+from wrapperir.plugin import plugin_manager
+from wrapperir.verify import verify
+
+MADE_FROM = (KernelCallLine, ExternKernelLine, AllocateLine, PlaceLine)
+FRONTENDS = ("triton", "lowering")
+"""Inductor with Triton kernels, which take no time to build, and our own lowering."""
+_MARK = re.compile(r"# ([a-z ]+)$")
+
+
+def programs_of(
+    function: Callable[..., Any],
+    frontend: str,
+    *inputs: torch.Tensor,
+    backward: bool = False,
+) -> list[Program]:
+    torch._dynamo.reset()
+    recorder = RecordingEmitter(plugin_manager().emitter("python"))
+    options: dict[str, Any] = {"emitter": recorder, "frontend": "lowering"}
+    if frontend != "lowering":
+        options["frontend"] = "inductor"
+    call = torch.compile(function, backend="wrapperir", options=options)
+    with config.patch(cpu_backend="triton" if frontend == "triton" else "cpp"):
+        result = call(*inputs)
+        if backward:
+            result.sum().backward()
+    programs = [recorded.program for recorded in recorder.recorded]
+    for program in programs:
+        assert verify(program) == ()
+    return programs
+
+
+def marks(function: Callable[..., Any]) -> dict[int, set[str]]:
+    """Return the words in the comments at the end of lines, by their numbers."""
+    source, first = inspect.getsourcelines(function)
+    return {
+        first + index: set(found[1].split())
+        for index, line in enumerate(source)
+        if (found := _MARK.search(line)) is not None
+    }
+
+
+def lines_named(program: Program, line: Line) -> set[int]:
+    """Return the numbers of the lines of this file that a line of a program comes from."""
+    table = OriginTable(program)
+    stacks = map(table.stack, table.of(line.provenance))
+    return {place.line for stack in stacks for place in stack if place.file == __file__}
+
+
+def kernels_in(program: Program) -> list[KernelCallLine]:
+    return [line for line in program.lines if isinstance(line, KernelCallLine)]
+
+
+def calls_in(program: Program, operator: str) -> list[ExternKernelLine]:
+    return [
+        line
+        for line in program.lines
+        if isinstance(line, ExternKernelLine) and operator in line.operator
+    ]
+
+
+def chain(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    y = x.sin()  # one
+    y = y * 2  # one
+    z = y @ w  # product
+    z = z.t()  # two
+    z = z + b  # two
+    mean = z.mean(1, keepdim=True)  # two
+    return (z - mean).relu()  # two
+
+
+@pytest.mark.parametrize("frontend", ["inductor", *FRONTENDS])
+def test_a_kernel_names_all_its_lines_and_a_call_its_own(frontend: str) -> None:
+    inputs = torch.randn(8, 16), torch.randn(16, 32), torch.randn(8)
+    (program,) = programs_of(chain, frontend, *inputs)
+    by_mark = {
+        mark: {line for line, words in marks(chain).items() if mark in words}
+        for mark in ("one", "product", "two")
+    }
+    first, *rest = kernels_in(program)
+    (product,) = calls_in(program, "aten.mm")
+    assert lines_named(program, first) == by_mark["one"]
+    assert lines_named(program, product) == by_mark["product"]
+    assert set().union(*(lines_named(program, each) for each in rest)) == by_mark["two"]
+
+
+def helper(x: torch.Tensor) -> torch.Tensor:
+    return x.exp() + 1
+
+
+def calling(x: torch.Tensor) -> torch.Tensor:
+    return helper(x).cos()
+
+
+@pytest.mark.parametrize("frontend", FRONTENDS)
+def test_a_stack_has_the_callers(frontend: str) -> None:
+    (program,) = programs_of(calling, frontend, torch.randn(8))
+    table, (kernel,) = OriginTable(program), kernels_in(program)
+    stacks = {
+        origin.operator: [place.function for place in table.stack(origin)]
+        for origin in table.of(kernel.provenance)
+    }
+    assert stacks == {
+        "aten.exp.default": ["calling", "helper"],
+        "aten.add.Tensor": ["calling", "helper"],
+        "aten.cos.default": ["calling"],
+    }
+
+
+class Block(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(16)
+        self.fc = torch.nn.Linear(16, 16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = torch.nn.functional.gelu(self.fc(self.norm(x)))
+        return x + y
+
+
+class Model(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList(Block() for _ in range(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers[:2]:
+            x = layer(x)
+        return x.mean(0)
+
+
+@pytest.mark.parametrize("frontend", FRONTENDS)
+def test_modules_have_their_paths(frontend: str) -> None:
+    with torch.no_grad():
+        (program,) = programs_of(Model(), frontend, torch.randn(4, 16))
+    assert {origin.module for origin in program.origins} == {
+        *("layers.0", "layers.0.norm", "layers.0.fc"),
+        *("layers.1", "layers.1.norm", "layers.1.fc"),
+        None,
+    }
+    table = OriginTable(program)
+    products = calls_in(program, "aten.addmm")
+    modules = [{x.module for x in table.of(line.provenance)} for line in products]
+    assert modules == [{"layers.0.fc"}, {"layers.1.fc"}]
+
+
+@pytest.mark.parametrize("frontend", FRONTENDS)
+def test_no_kernel_or_call_is_without_origin(frontend: str) -> None:
+    forward, backward = programs_of(
+        Model(), frontend, torch.randn(4, 16, requires_grad=True), backward=True
+    )
+    for program in (forward, backward):
+        listed = {origin.name for origin in program.origins}
+        for line in all_lines(program):
+            provenance = line.provenance
+            if isinstance(line, MADE_FROM):
+                assert provenance is not None, line
+                assert provenance.origins
+            assert provenance is None or listed.issuperset(provenance.origins)
+        modules = {origin.module for origin in program.origins}
+        assert {"layers.0.norm", "layers.1.fc"} <= modules
+
+
+def choosing(x: torch.Tensor) -> torch.Tensor:
+    def positive(x: torch.Tensor) -> torch.Tensor:
+        return x.sin()
+
+    def negative(x: torch.Tensor) -> torch.Tensor:
+        return x.cos()
+
+    result: torch.Tensor = torch.cond(x.sum() > 0, positive, negative, (x.sin(),))
+    return result
+
+
+@pytest.mark.parametrize("frontend", FRONTENDS)
+def test_nodes_of_blocks_have_names_of_their_own(frontend: str) -> None:
+    (program,) = programs_of(choosing, frontend, torch.randn(8))
+    table = OriginTable(program)
+    sines = [origin for origin in program.origins if origin.operator == "aten.sin.default"]
+    assert len({origin.name for origin in sines}) == len(sines) == 2
+    functions = {
+        place.function
+        for origin in program.origins
+        for place in table.stack(origin)
+        if place.file == __file__
+    }
+    assert {"choosing", "positive", "negative"} <= functions
+
+
+def recomputed(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    y = x.sin()  # both
+    z = y + 1  # both first
+    return z.sum(), y.sum(0) * 2  # both first second
+
+
+@pytest.mark.parametrize("frontend", FRONTENDS)
+def test_what_is_recomputed_is_named(frontend: str) -> None:
+    (program,) = programs_of(recomputed, frontend, torch.randn(64, 64))
+    (both,) = [line for line, words in marks(recomputed).items() if words == {"both"}]
+    assert all(both in lines_named(program, line) for line in kernels_in(program))
