@@ -99,11 +99,37 @@ def example_inputs():
 """
 
 
+MLP = """\
+wrapperir 1
+
+kernel_definition @cpp_fused_0 cpp(x: read f32*, y: write f32*) {
+  entry = twice
+  source {
+    | extern "C" void twice(const float* x, float* y) {
+    |   for (int i = 0; i < 4; ++i) y[i] = 2 * x[i];
+    | }
+  }
+}
+
+program @main(%x: f32[4]) {
+  %buf7 = allocate f32[4] from(mul)
+  kernel_call @cpp_fused_0(%x, %buf7) from(mul)
+  free %x
+  return %buf7
+}
+
+origins {
+  place 0: "model.py" 12 "forward"
+  mul: "aten.mul.Tensor" in "layers.0.mlp" at 0
+}
+"""
+
+
 def write_files(folder: Path) -> None:
     """Write what examples work on.
 
-    These are ``add.wir``, ``add.json``, ``sums.wir``, ``model.py``, ``inputs.pt`` and
-    ``weights.pt``.
+    These are ``add.wir``, ``add.json``, ``sums.wir``, ``mlp.wir``, ``model.py``,
+    ``inputs.pt`` and ``weights.pt``.
     """
     import torch
 
@@ -113,6 +139,7 @@ def write_files(folder: Path) -> None:
     (folder / "add.json").write_text(format_json(parse_program(ADD)))
     (folder / "freed.wir").write_text(FREED)
     (folder / "sums.wir").write_text(SUMS)
+    (folder / "mlp.wir").write_text(MLP)
     (folder / "model.py").write_text(MODEL)
     torch.save([torch.ones(3, 4)], folder / "inputs.pt")
     torch.save({"w": torch.arange(4.0)}, folder / "weights.pt")

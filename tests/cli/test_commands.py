@@ -367,8 +367,8 @@ def test_permissions_and_links_stay(folder: Path) -> None:
 
 
 COMMANDS = [
-    *("compile", "diff-run", "emit", "graphs", "lower", "memory", "opt", "package"),
-    *("partition", "plugins", "print", "reduce", "run", "tune", "verify"),
+    *("compile", "diff-run", "emit", "explain", "graphs", "lower", "memory", "opt"),
+    *("package", "partition", "plugins", "print", "reduce", "run", "tune", "verify"),
 ]
 
 

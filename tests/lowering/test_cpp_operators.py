@@ -104,3 +104,18 @@ def test_a_cast_gives_eagers_result() -> None:
             got = tensors[f"{source.value}_{target.value}"]
             wanted = tensors[f"in_{source.value}"].to(got.dtype)
             assert same(got, wanted, 0.0), (source, target)
+
+
+def test_no_boolean_is_infinite() -> None:
+    index = (Symbol("i0"),)
+    body = (
+        Load(result="v", dtype=DType.BOOL, buffer="x", index=index),
+        Apply(result="r", dtype=DType.BOOL, op=ScalarOp.ISINF, operands=("v",)),
+        Store(buffer="y", index=index, value="r"),
+    )
+    nest = Nest(name="infinite", axes=(Axis("i0", LENGTH),), body=body)
+    types = {"x": _type(DType.BOOL), "y": _type(DType.BOOL)}
+    (kernel,) = build_kernels([kernel_of(nest, types)])
+    found = torch.ones(LENGTH, dtype=torch.bool)
+    kernel.launch([torch.ones(LENGTH, dtype=torch.bool), found])
+    assert not found.any()

@@ -1,14 +1,12 @@
 """Lines say which pass made, changed or moved them."""
 
-from typing import Any
-
 from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.draws import draws
-from wrapperir.ir import Block, BodyLine, Program
-from wrapperir.ir.blocks import rewrite_blocks
+from tests.passes.named_passes import without_passes
+from wrapperir.ir import Program
 from wrapperir.ir.origins import all_lines
 from wrapperir.passes import MEMORY_PASSES, PASSES, record_pass
 from wrapperir.passes.pass_record import longest_increasing
@@ -113,30 +111,6 @@ def test_a_line_with_blocks_is_not_changed_by_changes_in_them() -> None:
         "free %a by(insert_frees)"
     ]
     assert format_line(free) == "free %x by(insert_frees)"
-
-
-def without_passes(program: Program) -> Program:
-    """Return a program where no line names a pass."""
-
-    def stripped(line: Any) -> Any:
-        provenance = line.provenance
-        if provenance is None:
-            return line
-        kept = evolve(provenance, passes=())
-        return evolve(line, provenance=kept if kept.origins else None)
-
-    def body(lines: tuple[BodyLine, ...]) -> tuple[BodyLine, ...]:
-        def block(inner: Block) -> Block:
-            return evolve(inner, lines=body(inner.lines))
-
-        return tuple(rewrite_blocks(stripped(line), block) for line in lines)
-
-    return evolve(
-        program,
-        definitions=tuple(map(stripped, program.definitions)),
-        symbols=tuple(map(stripped, program.symbols)),
-        lines=body(program.lines),
-    )
 
 
 @settings(max_examples=draws(40, fuzz=1000))

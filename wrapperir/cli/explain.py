@@ -12,10 +12,10 @@ from wrapperir.cli.writing import write_output
 @click.command(
     name="explain",
     epilog=options.examples(
-        "wrapperir explain model.wir model.py:12",
-        "wrapperir explain model.wir layers.0.mlp",
-        "wrapperir explain model.wir @cpp_fused_0",
-        "wrapperir explain --format json model.wir %buf7",
+        "wrapperir explain mlp.wir model.py:12",
+        "wrapperir explain mlp.wir layers.0.mlp",
+        "wrapperir explain mlp.wir @cpp_fused_0",
+        "wrapperir explain --format json mlp.wir %buf7",
     ),
 )
 @options.program_argument

@@ -1,5 +1,7 @@
 """The passes have names in pipelines."""
 
+from attrs import evolve
+
 from test_place_in_space import SPILLED
 from wrapperir import parse_program, run_passes
 from wrapperir.plugin import plugin_manager
@@ -12,5 +14,10 @@ def test_a_pipeline_names_the_passes() -> None:
     program = parse_program(SPILLED)
     wanted = place_in_space(program, device="cpu", space="lx", capacity=512)
     arguments = 'device = "cpu", space = "lx", capacity = 512'
-    assert run_passes(program, f"place_in_space({arguments}), delay_frees") == wanted
+    found = run_passes(program, f"place_in_space({arguments}), delay_frees")
+    passes = [line.provenance.passes for line in found.lines if line.provenance]
+    assert passes
+    assert {*passes} == {("place_in_space",)}
+    bare = tuple(evolve(line, provenance=None) for line in found.lines)
+    assert evolve(found, lines=bare) == wanted
     assert delay_frees(wanted) == wanted != program

@@ -127,10 +127,10 @@ class CLanguage(ABC):
                 return self.infix(ScalarOp.NE, dtype, operands[0], operands[0])
             case _:
                 pass
-        if not dtype.is_float and (op in _ROUNDING or dtype is DType.BOOL):
-            return operands[0]
         if op is ScalarOp.ISINF and not dtype.is_float:
             return "false"
+        if not dtype.is_float and (op in _ROUNDING or dtype is DType.BOOL):
+            return operands[0]
         name = self.function(_FUNCTIONS.get(op, op.value), dtype)
         return f"{name}({', '.join(operands)})"
 
