@@ -13,8 +13,8 @@ from wrapperir.text import parse_program
 class OriginCount:
     """The launches and operator calls of programs, and how many of them name no place.
 
-    ``unnamed`` are those without an origin that the program lists, ``placeless`` those
-    with origins, of which none has a place.
+    ``unnamed`` are those without an origin that the program lists.  ``placeless`` are those
+    that have origins, but no origin with a place.
     """
 
     calls: int = 0

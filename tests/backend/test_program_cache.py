@@ -359,18 +359,23 @@ def test_the_users_cache_is_not_used_where_others_can_write_to_it(
     assert "can be written by other users" in caplog.text
 
 
+@BOTH
 def test_cache_artifacts_carry_programs(
     calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     x = torch.randn(4, 4)
     torch.compiler._cache.CacheArtifactManager.clear()
-    for name in ("first", "second"):
+
+    def move_caches(name: str) -> None:
         (tmp_path / name).mkdir(mode=0o700)
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "first"))
+        for variable in ("TORCHINDUCTOR_CACHE_DIR", "XDG_CACHE_HOME"):
+            monkeypatch.setenv(variable, str(tmp_path / name))
+
+    move_caches("first")
     compiled_anew(products)(x)
     saved = torch.compiler.save_cache_artifacts()
     assert saved is not None
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "second"))
+    move_caches("second")
     assert torch.compiler.load_cache_artifacts(saved[0]) is not None
     torch.testing.assert_close(compiled_anew(products)(x), products(x))
     assert calls.built == 1

@@ -5,12 +5,9 @@ import re
 from pathlib import Path
 
 import pytest
-from attrs import evolve
 
 from tests.cli.files import invoke
-from wrapperir.emit import Artifact
-from wrapperir.ir import Program
-from wrapperir_python.emitter import ENTRY, PythonEmitter
+from tests.cli.wrong_code import call_another
 
 LINES = """\
 wrapperir 1
@@ -40,16 +37,7 @@ def files(folder: Path) -> None:
 
 @pytest.fixture
 def wrong_emitter(monkeypatch: pytest.MonkeyPatch) -> None:
-    emit = PythonEmitter.emit
-
-    def wrong(self: PythonEmitter, program: Program) -> Artifact:
-        artifact = emit(self, program)
-        text = artifact.files[ENTRY]
-        assert isinstance(text, str)
-        changed = re.sub(r"\.cos\b", ".tan", text)
-        return evolve(artifact, files={**artifact.files, ENTRY: changed})
-
-    monkeypatch.setattr(PythonEmitter, "emit", wrong)
+    call_another(monkeypatch, "cos", "tan")
 
 
 @pytest.mark.parametrize("emitter", [(), ("--emitter", "python"), ("--emitter", "fx")])
@@ -154,17 +142,8 @@ def test_a_model_is_compared_with_eager(
     result = invoke(*words)
     assert result.exit_code == 0, result.stderr
     assert result.stdout.startswith("no difference: ")
-    emit = PythonEmitter.emit
-
-    def wrong(self: PythonEmitter, program: Program) -> Artifact:
-        artifact = emit(self, program)
-        text = artifact.files[ENTRY]
-        assert isinstance(text, str)
-        changed = re.sub(r"\.relu\b", ".sigmoid", text)
-        return evolve(artifact, files={**artifact.files, ENTRY: changed})
-
     if frontend == "export":
-        monkeypatch.setattr(PythonEmitter, "emit", wrong)
+        call_another(monkeypatch, "relu", "sigmoid")
         result = invoke(*words)
         assert result.exit_code == 1
         assert "WIR914" in result.stderr

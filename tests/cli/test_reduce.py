@@ -1,19 +1,16 @@
 """``wrapperir reduce``: commands, codes and emitters as oracles, and stopped reductions."""
 
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from attrs import evolve
 
 from tests.cli.files import invoke
-from wrapperir.emit import Artifact
-from wrapperir.ir import FreeLine, Program
+from tests.cli.wrong_code import call_another
+from wrapperir.ir import FreeLine
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.text import parse_program
-from wrapperir_python.emitter import ENTRY, PythonEmitter
 
 CHAIN = """\
 wrapperir 1
@@ -105,16 +102,7 @@ def test_a_code_is_kept(folder: Path) -> None:
 def test_an_emitter_that_is_wrong_is_shown_by_the_line_it_gets_wrong(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    emit = PythonEmitter.emit
-
-    def wrong(self: PythonEmitter, program: Program) -> Artifact:
-        artifact = emit(self, program)
-        text = artifact.files[ENTRY]
-        assert isinstance(text, str)
-        changed = re.sub(r"\.cos\b", ".tan", text)
-        return evolve(artifact, files={**artifact.files, ENTRY: changed})
-
-    monkeypatch.setattr(PythonEmitter, "emit", wrong)
+    call_another(monkeypatch, "cos", "tan")
     result = invoke("reduce", "chain.wir", "--differs", "python", "-o", "small.wir")
     assert result.exit_code == 0, result.stderr
     assert (folder / "small.wir").read_text() == ONE_LINE

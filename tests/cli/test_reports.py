@@ -85,7 +85,7 @@ def test_run_checks_inputs_before_anything_is_executed(
     (folder / "kernel.wir").write_text(KERNEL)
     (folder / "x.pt").touch()
     # A tensor of the meta device is loaded as one of the CPU, so files are not read here.
-    monkeypatch.setattr("wrapperir.cli.values.load_inputs", giving(inputs))
+    monkeypatch.setattr("wrapperir.cli.given.load_inputs", giving(inputs))
     result = invoke("run", "kernel.wir", "--inputs", "x.pt", *options)
     assert result.exit_code == 1, result.output
     assert code in result.stderr

@@ -67,18 +67,10 @@ def wrapperir_backend(
     prepare = preparing(chosen, example_inputs)
     reports = FailureReports.of(chosen, given, mode, graph, example_inputs)
 
-    def compile(
-        lowered: "Lowered", backward: bool, show: Callable[[OutputCode], None]
-    ) -> "Loaded":
-        role = "backward" if backward else "forward"
-        with reports.of_program(lowered.program):
-            loaded = compile_lowered(lowered, chosen, role, show)
-        return reports.watching(loaded, lowered.program)
-
     return compile_graph(
         graph,
         example_inputs,
-        compile,
+        _compiling(chosen, reports),
         cache_key(chosen),
         settings=chosen.settings,
         falls_back=chosen.fallback is not None,
@@ -116,14 +108,6 @@ def _compile_by_lowering(
         kernel_device = plugin_manager().kernel_device(_found(chosen.emitter))
     reports = FailureReports.of(chosen, options, mode, graph, example_inputs)
 
-    def compile(
-        lowered: "Lowered", backward: bool, show: Callable[[OutputCode], None]
-    ) -> "Loaded":
-        role = "backward" if backward else "forward"
-        with reports.of_program(lowered.program):
-            loaded = compile_lowered(lowered, chosen, role, show)
-        return reports.watching(loaded, lowered.program)
-
     def fall_back(
         traced: "torch.fx.GraphModule", inputs: Sequence[Any], backward: bool
     ) -> Any:
@@ -140,7 +124,7 @@ def _compile_by_lowering(
     return compile_graph(
         graph,
         example_inputs,
-        compile,
+        _compiling(chosen, reports),
         LoweringSettings(
             rounding=chosen.rounding,
             times_configs=times_configs,
@@ -152,6 +136,22 @@ def _compile_by_lowering(
         ),
         prepare,
     )
+
+
+def _compiling(
+    options: BackendOptions, reports: FailureReports
+) -> "Callable[[Lowered, bool, Callable[[OutputCode], None]], Loaded]":
+    """Return a function that compiles a program, and has its failures reported."""
+
+    def compile(
+        lowered: "Lowered", backward: bool, show: Callable[[OutputCode], None]
+    ) -> "Loaded":
+        role = "backward" if backward else "forward"
+        with reports.of_program(lowered.program):
+            loaded = compile_lowered(lowered, options, role, show)
+        return reports.watching(loaded, lowered.program)
+
+    return compile
 
 
 _REPLAYING = ("reduce-overhead", "max-autotune")

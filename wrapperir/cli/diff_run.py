@@ -1,6 +1,5 @@
 """``wrapperir diff-run``: name the first line whose values differ between two runs."""
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -9,7 +8,6 @@ from wrapperir.cli import options
 from wrapperir.cli.bug_report import bug_report_option, report_failure
 from wrapperir.cli.passes import choose_passes
 from wrapperir.cli.progress import stage
-from wrapperir.cli.run import constants_of
 from wrapperir.cli.source import (
     ERRORS,
     Source,
@@ -23,9 +21,6 @@ from wrapperir.cli.source import (
 from wrapperir.diagnostics import DiagnosticError
 
 if TYPE_CHECKING:
-    import torch
-
-    from wrapperir.emit import Value
     from wrapperir.ir import Program
     from wrapperir.trace import Agreement, Difference, RunSide
 
@@ -53,18 +48,8 @@ _EAGER = "eager"
     show_default=True,
     help="Beside eager, the frontend that makes the program, as for compile.",
 )
-@click.option(
-    "--inputs",
-    metavar="FILE",
-    help="Take the inputs from what torch.save or safetensors wrote: a list in order, or "
-    "a dict by name.  Otherwise they are drawn at random by their types.",
-)
-@click.option(
-    "--constants",
-    metavar="FILE",
-    help="Take the constants from a dict by key.  Otherwise those that compile wrote "
-    "beside PROGRAM are used, or random ones.",
-)
+@options.inputs_option
+@options.constants_option
 @options.seed_option("Seed of what is random, from 0 to 2**63 - 1.")
 @click.option(
     "--tolerance",
@@ -110,7 +95,13 @@ def diff_run_command(
         parsed, source = open_program(program)
         one, other = _side(first, parsed), _side(second, parsed)
         working_on(source)
-        given, tensors = _values(program, (one, other), parsed, inputs, constants, seed)
+        from wrapperir.cli.given import take_values
+        from wrapperir.emit.support import on_host
+
+        sides = [side.emitter for side in (one, other) if side.emitter is not None]
+        hosted = frozenset(kind for each in sides for kind in each.support.hosted)
+        given_to = on_host(parsed, hosted)
+        given, tensors = take_values(program, given_to, inputs, constants, seed)
         notice(f"diff-run executes the code in {source.name}")
         from wrapperir.trace import diff_runs
 
@@ -148,34 +139,6 @@ def _tell(
     report([found.diagnostic], shown, form=form)
     report_failure(DiagnosticError(found.diagnostic), source.text)
     click.get_current_context().exit(ERRORS)
-
-
-def _values(
-    path: str,
-    sides: "Sequence[RunSide]",
-    program: "Program",
-    inputs: str | None,
-    constants: str | None,
-    seed: int,
-) -> "tuple[Sequence[Value], Mapping[str, torch.Tensor]]":
-    """Return the inputs and constants of both sides."""
-    import torch
-
-    from wrapperir.cli.values import load_inputs, random_inputs
-    from wrapperir.emit.support import on_host
-    from wrapperir.interp import check_inputs
-
-    hosted = frozenset(
-        kind for side in sides if side.emitter for kind in side.emitter.support.hosted
-    )
-    given_to = on_host(program, hosted)
-    torch.manual_seed(seed)  # pyright: ignore[reportUnknownMemberType]
-    tensors = constants_of(path, given_to, constants, seed)
-    given = (
-        random_inputs(given_to, seed) if inputs is None else load_inputs(inputs, given_to)
-    )
-    check_inputs(given_to, given)
-    return given, tensors
 
 
 def _beside_eager(
@@ -216,7 +179,7 @@ def _side(text: str, program: "Program") -> "RunSide":
     """Return the side that an argument names: a runner, and passes after a colon.
 
     Raises:
-        DiagnosticError: there is no such emitter or pass, or the program has errors.
+        DiagnosticError: the emitter or a pass is unknown, or the program has errors.
     """
     from wrapperir.emit.pipeline import find_emitter, prepare_program
     from wrapperir.trace import RunSide

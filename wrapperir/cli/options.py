@@ -57,6 +57,21 @@ def seed_option(help: str) -> Callable[[F], F]:
     )
 
 
+inputs_option = click.option(
+    "--inputs",
+    metavar="FILE",
+    help="Take the inputs from what torch.save or safetensors wrote: a list in order, or "
+    "a dict by name.  Otherwise they are drawn at random by their types.",
+)
+
+constants_option = click.option(
+    "--constants",
+    metavar="FILE",
+    help="Take the constants from a dict by key.  Otherwise those that compile wrote "
+    "beside PROGRAM are used, or random ones.",
+)
+
+
 def symbol_option(flag: str, name: str, metavar: str, help: str) -> Callable[[F], F]:
     """Take values of symbols, as a mapping from symbols to tuples of numbers.
 

@@ -2,7 +2,6 @@
 
 import traceback
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -34,18 +33,8 @@ if TYPE_CHECKING:
     ),
 )
 @options.program_argument
-@click.option(
-    "--inputs",
-    metavar="FILE",
-    help="Take the inputs from what torch.save or safetensors wrote: a list in order, or "
-    "a dict by name.  Otherwise they are drawn at random by their types.",
-)
-@click.option(
-    "--constants",
-    metavar="FILE",
-    help="Take the constants from a dict by key.  Otherwise those that compile wrote "
-    "beside PROGRAM are used, or random ones.",
-)
+@options.inputs_option
+@options.constants_option
 @options.seed_option("Seed of what is random, from 0 to 2**63 - 1.")
 @options.emitter_option(
     None,
@@ -99,23 +88,16 @@ def run_command(
         if trace:
             raise click.UsageError("--check-memory is for runs without --trace")
         chosen = chosen.checking_memory()
-    has_code = chosen is not None and not trace
-    artifact = emit_program(prepared, chosen) if has_code and chosen else None
+    artifact = None if chosen is None or trace else emit_program(prepared, chosen)
     hosted = frozenset[str]() if chosen is None else chosen.support.hosted
-    given_to = on_host(prepared, hosted)
 
-    import torch
-
-    from wrapperir.cli.values import load_inputs, random_inputs
-    from wrapperir.interp import check_inputs, interpret
+    from wrapperir.cli.given import take_values
+    from wrapperir.interp import interpret
     from wrapperir.trace import summarize
 
-    torch.manual_seed(seed)  # pyright: ignore[reportUnknownMemberType]
-    tensors = constants_of(program, given_to, constants, seed)
-    given = (
-        random_inputs(given_to, seed) if inputs is None else load_inputs(inputs, given_to)
+    given, tensors = take_values(
+        program, on_host(prepared, hosted), inputs, constants, seed
     )
-    check_inputs(given_to, given)
     notice(f"run executes the code in {source.name}")
     with stage("running ..."):
         if trace:
@@ -174,21 +156,3 @@ def _place(artifact: "Artifact", error: Exception) -> list[str]:
                 code = f": {frame.line}" if frame.line else ""
                 return [f"{file}:{frame.lineno}, in {frame.name}{code}"]
     return []
-
-
-def constants_of(
-    path: str, program: "Program", file: str | None, seed: int
-) -> dict[str, "torch.Tensor"]:
-    """Return the constants in ``file``, or beside the program, or random ones."""
-    from wrapperir.cli.values import load_constants, random_constants
-    from wrapperir.emit.constants import read_constants
-    from wrapperir.loading import find_artifacts
-
-    if file is not None:
-        return load_constants(file)
-    for beside in find_artifacts(Path(path)):
-        if found := read_constants(beside):
-            return found
-    if program.constants:
-        notice("the constants are random")
-    return random_constants(program, seed)

@@ -8,6 +8,8 @@ from attrs import evolve
 
 from wrapperir.cli.source import Source, printed, working_on
 from wrapperir.diagnostics import Code, DiagnosticError, first_line
+from wrapperir.ir import OriginTable
+from wrapperir.ir.blocks import parts_on
 from wrapperir.text import format_line
 
 if TYPE_CHECKING:
@@ -63,6 +65,7 @@ class _Shown:
             source = printed(opened, f"{source.name} (graph regions opened)")
             working_on(source)
         self._program, self._source = opened, source
+        self._table = OriginTable(opened)
         self._last: LinePath | None = None
 
     def show(self, event: "RecordedValue") -> None:
@@ -77,15 +80,11 @@ class _Shown:
         click.echo(f"    {mark}{event.point.name} = {summary}{digest}")
 
     def _line(self, path: "LinePath") -> str:
-        from wrapperir.emit.pipeline import origin_of
-
-        part: object = self._program
-        for step in path:
-            items = cast("Sequence[object]", part)
-            part = items[step] if isinstance(step, int) else getattr(part, step)
-        line = cast("AnyLine", part)
-        text = format_line(evolve(line, provenance=None)).partition("\n")[0]
+        *_, line = parts_on(self._program, path)
+        text = format_line(evolve(cast("AnyLine", line), provenance=None)).partition("\n")[
+            0
+        ]
         position = self._source.positions.get(path)
         number = "" if position is None else f"{position.line}: "
-        origin = origin_of(self._program, path)
+        origin = self._table.source_of(path)
         return f"{number}{text}{'' if origin is None else f'  # {origin}'}"

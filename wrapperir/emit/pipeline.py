@@ -22,7 +22,7 @@ from wrapperir.emit.constants import check_constants
 from wrapperir.emit.contract import Artifact, Emitter, Loaded, OutputCode
 from wrapperir.emit.support import check_support, fit_program, on_host
 from wrapperir.emit.torch_dtypes import UnknownDeviceError
-from wrapperir.ir import ExternKernelLine, OriginTable, Program, Provenance
+from wrapperir.ir import ExternKernelLine, OriginTable, Program
 from wrapperir.ir.blocks import walk_places
 
 if TYPE_CHECKING:
@@ -284,8 +284,9 @@ def _fault(emitter: Emitter, problem: str, *notes: Note) -> DiagnosticError:
 
 
 def _raise_errors(diagnostics: Sequence[Diagnostic], program: Program) -> None:
+    table = OriginTable(program)
     errors = [
-        evolve(d, origin=origin_of(program, d.path))
+        evolve(d, origin=table.source_of(d.path or ()))
         for d in diagnostics
         if d.severity is Severity.ERROR
     ]
@@ -295,19 +296,7 @@ def _raise_errors(diagnostics: Sequence[Diagnostic], program: Program) -> None:
 
 def origin_of(program: Program, path: LinePath | None) -> str | None:
     """Return the place in the user's source that the line at a path has, if it has one."""
-    part: object = program
-    table, origin = OriginTable(program), None
-    for step in path or ():
-        if isinstance(step, str):
-            part = getattr(part, step, None)
-        else:
-            items = cast(Sequence[object], part if isinstance(part, tuple) else ())
-            part = items[step] if step < len(items) else None
-        provenance = getattr(part, "provenance", None)
-        if isinstance(provenance, Provenance):
-            places = filter(None, map(table.place, table.of(provenance)))
-            origin = next((f"{place.file}:{place.line}" for place in places), origin)
-    return origin
+    return OriginTable(program).source_of(path or ())
 
 
 def missing_torch(error: ModuleNotFoundError) -> DiagnosticError | None:

@@ -5,7 +5,7 @@ here.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from attrs import evolve, fields_dict
 
@@ -46,6 +46,23 @@ def rewrite_blocks(line: BodyLine, rewrite: Callable[[Block], Block]) -> BodyLin
         return line
     new: dict[str, Any] = {name: rewrite(block) for name, block in nested_blocks(line)}
     return evolve(line, **new)
+
+
+def parts_on(program: Program, path: Path) -> Iterator[object]:
+    """Yield each part of a program that a path leads through, the outermost first.
+
+    It ends where the program has no such part.
+    """
+    part: object = program
+    for step in path:
+        if isinstance(step, str):
+            part = getattr(part, step, None)
+        else:
+            items = cast(tuple[object, ...], part if isinstance(part, tuple) else ())
+            part = items[step] if 0 <= step < len(items) else None
+        if part is None:
+            return
+        yield part
 
 
 def walk_lines(lines: Iterable[BodyLine]) -> Iterator[BodyLine]:

@@ -5,7 +5,7 @@ from functools import cached_property
 
 from attrs import evolve
 
-from wrapperir.ir.blocks import walk_lines
+from wrapperir.ir.blocks import Path, parts_on, walk_lines
 from wrapperir.ir.definition import Line
 from wrapperir.ir.program import Program
 from wrapperir.ir.provenance import NodeOrigin, Provenance, SourcePlace
@@ -19,6 +19,7 @@ class OriginTable:
 
     def __init__(self, program: Program) -> None:
         """Read the tables of a program when they are first asked for."""
+        self._program = program
         self._origins = program.origins
         self._places = program.places
 
@@ -39,6 +40,19 @@ class OriginTable:
     def stack(self, origin: NodeOrigin) -> tuple[SourcePlace, ...]:
         """Return the places of an origin, the outermost first."""
         return tuple(reversed(list(self._outwards(origin))))
+
+    def source_of(self, path: Path) -> str | None:
+        """Return the place in the user's source of the line at a path, as ``file:line``.
+
+        Without one, it is that of the line around it; ``None`` if none has a place.
+        """
+        found: str | None = None
+        for part in parts_on(self._program, path):
+            provenance = getattr(part, "provenance", None)
+            if isinstance(provenance, Provenance):
+                places = filter(None, map(self.place, self.of(provenance)))
+                found = next((f"{each.file}:{each.line}" for each in places), found)
+        return found
 
     def _outwards(self, origin: NodeOrigin) -> Iterator[SourcePlace]:
         before, index = len(self._places), origin.place

@@ -40,7 +40,7 @@ def record_pass(before: Program, after: Program, name: str) -> Program:
 
 
 class _Recorder:
-    """The comparison of two programs, the second of which a pass made of the first."""
+    """Compares the program that a pass was given with the one that it returned."""
 
     def __init__(self, before: Program, after: Program, name: str) -> None:
         self._before = before

@@ -34,7 +34,7 @@ _WORDS = ("from", "by")
 
 
 def _parse_provenance(cursor: Cursor) -> Provenance:
-    """Take ``from(mm, relu) by(tile_products)``, of which either part may be missing."""
+    """Take ``from(mm, relu) by(tile_products)``.  Either part may be missing."""
     origins: tuple[str, ...] = ()
     passes: tuple[str, ...] = ()
     if cursor.accept("from"):

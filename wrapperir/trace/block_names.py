@@ -61,20 +61,23 @@ class BlockNames:
         for made in effects.definitions:
             self.begun[made.name] = line
             match made.origin:
-                case Origin.VIEW | Origin.ELEMENT if made.source is not None:
+                case Origin.VIEW | Origin.ELEMENT:
+                    assert made.source is not None
                     self._join(made.name, made.type, made.source)
                     if self.storages[made.name].written:
                         yield made.name
-                case Origin.MOVED if made.source is not None:
+                case Origin.MOVED:
+                    assert made.source is not None
                     self._join(made.name, made.type, made.source)
                     # What the memory held is of no interest under its new name.
                     self.storages[made.name].written = False
                 case Origin.OPERATOR if made.may_alias:
                     self._join(made.name, made.type, made.may_alias[0])
                     yield made.name
-                case _:
-                    holds = made.origin in (Origin.OPERATOR, Origin.BLOCK, Origin.PROGRAM)
-                    self.begin(made.name, made.type, written=holds)
+                case Origin.OPERATOR | Origin.BLOCK | Origin.PROGRAM:
+                    self.begin(made.name, made.type, written=True)
+                case Origin.ALLOCATED | Origin.POOL | Origin.PLACED | Origin.NONE:
+                    self.begin(made.name, made.type, written=False)
         if effects.drops is not None and effects.drops in self.storages:
             self.storages[effects.drops].names.pop(effects.drops, None)
         for access in effects.accesses:

@@ -109,12 +109,7 @@ def _with_blocks(
     return evolve(line, **blocks)
 
 
-def _observe_value(value: torch.Tensor, point: int) -> None:
-    for sink in tuple(_sinks):
-        sink(point, value)
-
-
-def _observe_number(value: wir.Number, point: int) -> None:
+def _observe(value: "torch.Tensor | wir.Number", point: int) -> None:
     for sink in tuple(_sinks):
         sink(point, value)
 
@@ -125,12 +120,12 @@ def _observe_nothing(value: object, point: int) -> None:
 
 # torch gives these no types; an operator lives as long as its library.
 _LIBRARY = cast(Any, Library)("wrapperir_trace", "FRAGMENT")
-for _schema, _run in (
-    ("value(Tensor value, int point) -> ()", _observe_value),
-    ("number(Scalar value, int point) -> ()", _observe_number),
+for _schema in (
+    "value(Tensor value, int point) -> ()",
+    "number(Scalar value, int point) -> ()",
 ):
     _name = _schema.partition("(")[0]
     _LIBRARY.define(_schema)
-    _LIBRARY.impl(_name, _run, "CompositeExplicitAutograd")
+    _LIBRARY.impl(_name, _observe, "CompositeExplicitAutograd")
     _LIBRARY._register_fake(_name, _observe_nothing)
     has_side_effect(getattr(torch.ops.wrapperir_trace, _name).default)

@@ -10,6 +10,7 @@ from attrs import frozen
 from wrapperir import ir as wir
 from wrapperir.diagnostics import LinePath, Note
 from wrapperir.emit import Value
+from wrapperir.ir.blocks import parts_on
 from wrapperir.ir.line_effects import LineEffects
 from wrapperir.trace.block_names import BlockNames
 from wrapperir.trace.differences import Difference, DifferenceKind
@@ -114,10 +115,7 @@ def _block(
     program: wir.Program, prefix: LinePath
 ) -> tuple[Sequence[wir.BodyLine], BlockNames]:
     """Return the lines of a block, and the names that they begin with."""
-    part: object = program
-    for step in prefix[:-1]:
-        items = cast("Sequence[object]", part)
-        part = items[step] if isinstance(step, int) else getattr(part, step)
+    *_, part = (program, *parts_on(program, prefix[:-1]))
     if isinstance(part, wir.Block):
         return part.lines, BlockNames.of_block(part, program.constants)
     return program.lines, BlockNames.of_program(program)

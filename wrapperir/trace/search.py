@@ -235,9 +235,8 @@ class _DifferenceSearch:
         found = _marked(traced, self.inputs, ())
         nothing = Pairs((), (), ())
         if failed := self._failure(known, found, nothing):
-            if _path_of(found.failure, observed=False) is None:
-                return failed
-            return evolve(failed, path=_path_of(found.failure, observed=False))
+            path = _path_of(found.failure, observed=False)
+            return failed if path is None else evolve(failed, path=path)
         program = self.traced_second.program
         named = [*((f"output {i}", ("outputs", i)) for i, _ in enumerate(known.outputs))]
         values = [*zip(known.outputs, found.outputs, strict=False)]

@@ -169,7 +169,7 @@ def compile_graph(
         keep_inference_input_mutations=True,
     )
     unlifted: Any = functorch_config.patch(unlift_effect_tokens=True)
-    with looking_up, unlifted:  # effect tokens are no arguments of the graph
+    with looking_up, unlifted:  # so the graph does not take effect tokens as arguments
         compiled: Callable[..., Any] = backend(graph, list(example_inputs))
     return compiled
 
