@@ -73,11 +73,11 @@ class FxEmitter(Emitter):
                 places are named.
         """
         from wrapperir.text import format_program
-        from wrapperir_fx.graph_builder import format_graph
+        from wrapperir_fx.graph_text import format_graph
 
         files: dict[str, str | bytes] = {
             ENTRY: format_program(program),
-            GRAPH: format_graph(program.name, self.build_graph(program)),
+            GRAPH: format_graph(program, self.build_graph(program)),
         }
         return Artifact(self.name, files, ENTRY)
 

@@ -1,4 +1,4 @@
-"""Builds the graph of a program, one function a line kind, and formats it as code."""
+"""Builds the graph of a program, one function a line kind."""
 
 # mypy checks that these functions are methods; pyright wants the base class as ``self``.
 # pyright: reportAssignmentType=false
@@ -124,13 +124,3 @@ def build_graph(program: Program) -> GraphParts:
     if context.problems:
         raise DiagnosticError(*context.problems)
     return GraphParts(graph.nodes.graph, graph.attributes)
-
-
-def format_graph(name: str, parts: GraphParts) -> str:
-    """Return the code of a graph and, after it, that of the graphs nested in it."""
-    texts = [f"# {name}\n{parts.graph.python_code('self').src.strip()}\n"]
-    texts += [
-        format_graph(f"{name}.{attribute}", nested)
-        for attribute, nested in parts.attributes.graphs.items()
-    ]
-    return "\n\n".join(texts)

@@ -9,6 +9,7 @@ from attrs import frozen
 
 from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, Diagnostic, LinePath
+from wrapperir.emit.line_record import active_record
 from wrapperir.emit.number_kinds import NumberKinds
 from wrapperir.emit.pools import PoolUse, pool_uses
 from wrapperir.emit.runnable_kernels import Runnable, runnable_kernels
@@ -223,6 +224,7 @@ class Emission:
         self._path: LinePath = ()
         self._index = 0
         self._remarked: tuple[str, ...] = ()
+        self._record = active_record()
 
     @property
     def path(self) -> LinePath:
@@ -242,10 +244,17 @@ class Emission:
         again what it was, so that nested blocks may be walked from within.
         """
         outer = self._path, self._index
+        record = self._record
+        recorded = () if record is None else record.path
         for index in range(len(lines)) if part is None else part:
             self._path, self._index = path, index
-            yield index, lines[index]
+            line = lines[index]
+            if record is not None:
+                record.path = (*path, _recorded_index(line, index))
+            yield index, line
         self._path, self._index = outer
+        if record is not None:
+            record.path = recorded
 
     def new_remark(self, origin: wir.Provenance | None) -> str:
         """Return the remark for a line from ``origin``, empty where it was just made."""
@@ -280,3 +289,10 @@ class Emission:
         self.problems.append(
             Diagnostic(Code.UNSUPPORTED_FEATURE, message, path=self.path, subject=subject)
         )
+
+
+def _recorded_index(line: wir.AnyLine, index: int) -> str | int:
+    """Return the name of a kernel, and the index of another line."""
+    if isinstance(line, wir.KernelDefinitionLine | wir.MultiKernelLine):
+        return line.name
+    return index

@@ -20,6 +20,7 @@ from wrapperir.diagnostics import (
 from wrapperir.emit.artifact import write_artifact
 from wrapperir.emit.constants import check_constants
 from wrapperir.emit.contract import Artifact, Emitter, Loaded, OutputCode
+from wrapperir.emit.line_record import recording_lines
 from wrapperir.emit.support import check_support, fit_program, on_host
 from wrapperir.emit.torch_dtypes import UnknownDeviceError
 from wrapperir.ir import ExternKernelLine, OriginTable, Program
@@ -143,6 +144,28 @@ def emit_program(program: Program, emitter: Emitter) -> Artifact:
     if not isinstance(artifact, Artifact):
         raise _fault(emitter, f"made a {type(artifact).__name__}, not an Artifact")
     return artifact
+
+
+def emit_with_paths(
+    program: Program, emitter: Emitter
+) -> tuple[Artifact, dict[str, tuple[LinePath, ...]]]:
+    """Return the artifact for a verified program, and paths for the lines of its files.
+
+    Each line of a file has the path of the line of the program that it is for, as
+    :class:`~wrapperir.emit.line_record.LineRecord` has them.  A file that no recorded
+    source writer wrote has none.
+
+    Raises:
+        DiagnosticError: as :func:`emit_program`.
+    """
+    with recording_lines() as record:
+        artifact = emit_program(program, emitter)
+    found = {
+        file: record.paths(content)
+        for file, content in artifact.files.items()
+        if isinstance(content, str)
+    }
+    return artifact, {file: paths for file, paths in found.items() if paths}
 
 
 def output_code(program: Program, artifact: Artifact, emitter: Emitter) -> OutputCode:

@@ -6,7 +6,8 @@ from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import LiteralString, NewType
 
-from wrapperir.diagnostics import Code
+from wrapperir.diagnostics import Code, LinePath
+from wrapperir.emit.line_record import active_record
 from wrapperir.ir import is_identifier
 
 Fragment = NewType("Fragment", str)
@@ -140,21 +141,29 @@ class SourceWriter:
     ) -> None:
         """Start with no lines, at the left margin."""
         self._lines: list[str] = []
+        self._record = active_record()
+        self._paths: list[LinePath] = []  # one an item of ``_lines``, where recorded
         self._comment_prefix = comment_prefix
         self._indentation = indentation
         self._margin = ""
 
     def emit_line(self, template: LiteralString, *parts: Fragment) -> None:
         """Append a line: a template and its parts, as :func:`fragment` takes them."""
-        self._lines.append(self._margin + _filled(template, parts))
+        self._append(self._margin + _filled(template, parts))
 
     def emit_blank(self, count: int = 1) -> None:
         """Append empty lines."""
-        self._lines.extend([""] * count)
+        for _ in range(count):
+            self._append("")
 
     def emit_comment(self, text: str) -> None:
         """Append a comment of one line; unprintable characters are escaped."""
-        self._lines.append(f"{self._margin}{self._comment_prefix}{escape_comment(text)}")
+        self._append(f"{self._margin}{self._comment_prefix}{escape_comment(text)}")
+
+    def _append(self, line: str) -> None:
+        self._lines.append(line)
+        if self._record is not None:
+            self._paths.append(self._record.path)
 
     def emit_writer(self, other: "SourceWriter") -> None:
         """Append the lines of another writer, at this writer's margin."""
@@ -162,6 +171,7 @@ class SourceWriter:
             self._lines += [self._margin + line for line in other._lines]
         else:
             self._lines.extend(other._lines)
+        self._paths.extend(other._paths)
 
     @contextmanager
     def indented(self) -> Generator[None]:
@@ -180,4 +190,8 @@ class SourceWriter:
 
     def format_text(self) -> str:
         """Return all lines, each ended by a newline."""
-        return "\n".join([*self._lines, ""])
+        text = "\n".join([*self._lines, ""])
+        if self._record is not None:
+            pairs = zip(self._lines, self._paths, strict=True)
+            self._record.keep(text, [p for line, p in pairs for _ in line.split("\n")])
+        return text
