@@ -8,7 +8,7 @@ import pytest
 from hatchling.builders.wheel import WheelBuilder
 
 ROOT = Path(__file__).parents[2]
-SOURCES = {".py", ".cpp", ".h", ".in"}
+SOURCES = {".py", ".cpp", ".h", ".in", ".js", ".css", ".j2"}
 
 
 @pytest.fixture(scope="module")

@@ -40,12 +40,14 @@ class Opener:
         self.folder = folder
         self.opened: list[Opened] = []
 
-    def open(self, html: str, *, dark: bool = False) -> Page:
+    def open(
+        self, html: str, *, dark: bool = False, width: int = 1400, height: int = 1700
+    ) -> Page:
         """Return the page of this text."""
         file = self.folder / f"page{len(self.opened)}.html"
         file.write_text(html, encoding="utf-8")
         context = self.browser.new_context(
-            viewport={"width": 1400, "height": 1700},
+            viewport={"width": width, "height": height},
             color_scheme="dark" if dark else "light",
         )
         opened = Opened(context.new_page())

@@ -3,8 +3,10 @@
 from wrapperir.report.build_timeline import build_timeline
 from wrapperir.report.explanation import Explanation, explain
 from wrapperir.report.explanation_text import format_explanation, format_explanation_json
-from wrapperir.report.html import format_html
+from wrapperir.report.memory_page import buffer_kinds, format_html, kind_data, version_data
+from wrapperir.report.offline_page import PageData, PagePart, format_page
 from wrapperir.report.perfetto import format_perfetto
+from wrapperir.report.spans import line_head
 from wrapperir.report.symbol_values import SymbolValueError, check_values, choose_values
 from wrapperir.report.text import counted, format_report, visible
 from wrapperir.report.timeline import MemoryReport
@@ -12,7 +14,10 @@ from wrapperir.report.timeline import MemoryReport
 __all__ = [
     "Explanation",
     "MemoryReport",
+    "PageData",
+    "PagePart",
     "SymbolValueError",
+    "buffer_kinds",
     "build_timeline",
     "check_values",
     "choose_values",
@@ -21,7 +26,11 @@ __all__ = [
     "format_explanation",
     "format_explanation_json",
     "format_html",
+    "format_page",
     "format_perfetto",
     "format_report",
+    "kind_data",
+    "line_head",
+    "version_data",
     "visible",
 ]

@@ -8,7 +8,6 @@ from attrs import evolve, frozen
 
 from wrapperir.diagnostics import Code, LinePath, Position, did_you_mean
 from wrapperir.ir import (
-    AnyLine,
     BodyLine,
     ExternKernelLine,
     KernelCallLine,
@@ -20,7 +19,7 @@ from wrapperir.ir import (
 from wrapperir.ir.blocks import walk_places
 from wrapperir.ir.effects import Effects
 from wrapperir.ir.line_effects import LineEffects
-from wrapperir.text import format_line
+from wrapperir.report.spans import line_head
 
 _PLACE = re.compile(r"(.+):([0-9]+)")
 
@@ -204,7 +203,7 @@ class _SubjectSearch:
         line, position = found.line, self.positions.get(found.path)
         return ExplainedLine(
             number=None if position is None else position.line,
-            text=_head(line),
+            text=line_head(line),
             nodes=tuple(name for name in found.origins if name in asked),
             others=tuple(name for name in found.origins if name not in asked),
             passes=() if line.provenance is None else line.provenance.passes,
@@ -257,11 +256,6 @@ def _is_within(module: str | None, path: str) -> bool:
 
 def _is_file(file: str, named: str) -> bool:
     return file == named or file.endswith(f"/{named}")
-
-
-def _head(line: AnyLine) -> str:
-    text = format_line(evolve(line, provenance=None))
-    return text.partition("\n")[0].removesuffix(" {")
 
 
 def _unknown(subject: str, known: Iterable[str]) -> Exception:

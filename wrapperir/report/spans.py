@@ -58,7 +58,7 @@ def flatten(
             own.append(len(lines))
             path = (*block.path, "lines", index)
             number = positions[path].line
-            lines.append(TimelineLine(number=number, text=_head(line), depth=depth))
+            lines.append(TimelineLine(number=number, text=line_head(line), depth=depth))
             bodies.append(line)
             for name, _ in nested_blocks(line):
                 visit(memory.blocks[*path, name], depth + 1)
@@ -68,7 +68,8 @@ def flatten(
     return FlatLines(tuple(lines), tuple(bodies), origins, starts)
 
 
-def _head(line: wir.BodyLine) -> str:
+def line_head(line: wir.AnyLine) -> str:
+    """Return a line's text without provenance and nested blocks."""
     text = format_line(evolve(line, provenance=None))
     return text.partition("\n")[0].strip().removesuffix(" {")
 

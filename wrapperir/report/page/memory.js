@@ -51,13 +51,6 @@ function cell(row, text, name) {
   return element;
 }
 
-function addPart(parent, text, name) {
-  const element = document.createElement("span");
-  element.className = name;
-  element.textContent = text;
-  parent.append(element);
-}
-
 function drawLargest() {
   const { version, memory } = view;
   const { buffers } = memory;
@@ -69,10 +62,10 @@ function drawLargest() {
     cell(row, lifetime(version, buffers, index).replace(/^lines? /, ""), "");
     const line = buffers.line[index];
     const maker = cell(row, "", "mono made");
-    if (line >= 0) addPart(maker, version.texts[line], "maker");
+    if (line >= 0) addSpan(maker, version.texts[line], "maker");
     const writer = buffers.writer[index];
-    if (writer >= 0) addPart(maker, `line ${version.numbers[writer]}: ${version.texts[writer]}`, "below");
-    if (buffers.provenance[index]) addPart(maker, `from ${buffers.provenance[index]}`, "below");
+    if (writer >= 0) addSpan(maker, `line ${version.numbers[writer]}: ${version.texts[writer]}`, "below");
+    if (buffers.provenance[index]) addSpan(maker, `from ${buffers.provenance[index]}`, "below");
     return row;
   });
   largest.replaceChildren(...rows);
@@ -104,24 +97,8 @@ function select(index) {
   listing.select(index < 0 ? -1 : view.memory.buffers.line[index]);
 }
 
-function showTooltip(event, lines) {
-  tooltip.replaceChildren(
-    ...lines.map((line) => {
-      const element = document.createElement("div");
-      element.textContent = line;
-      return element;
-    }),
-  );
-  tooltip.hidden = false;
-  const { width, height } = tooltip.getBoundingClientRect();
-  const right = event.clientX + 14 + width < window.innerWidth;
-  const below = event.clientY + 14 + height < window.innerHeight;
-  tooltip.style.left = `${Math.max(0, event.clientX + (right ? 14 : -14 - width))}px`;
-  tooltip.style.top = `${Math.max(0, event.clientY + (below ? 14 : -14 - height))}px`;
-}
-
 function showBuffer(event, index) {
-  showTooltip(event, describeBuffer(kinds, view.version, view.memory.buffers, index));
+  showTooltip(tooltip, event, describeBuffer(kinds, view.version, view.memory.buffers, index));
 }
 
 function describeLine(line) {
@@ -141,7 +118,7 @@ function lineUnder(event) {
 curve.addEventListener("pointermove", (event) => {
   if (!view.version.numbers.length) return;
   const line = lineUnder(event);
-  showTooltip(event, describeLine(line));
+  showTooltip(tooltip, event, describeLine(line));
   let cursor = curve.querySelector(".cursor");
   cursor ??= shape(curve, "line", { class: "cursor", y1: TOP, y2: view.curve.height - BOTTOM });
   for (const end of ["x1", "x2"]) cursor.setAttribute(end, view.curve.x(line + 0.5));
