@@ -369,6 +369,7 @@ def test_permissions_and_links_stay(folder: Path) -> None:
 COMMANDS = [
     *("compile", "diff-run", "emit", "explain", "graphs", "lower", "memory", "opt"),
     *("package", "partition", "plugins", "print", "reduce", "run", "tune", "verify"),
+    "view",
 ]
 
 

@@ -8,7 +8,7 @@ from wrapperir import __version__
 
 _OWN_MODULES = (
     *("compile", "diff-run", "explain", "graphs", "lower", "memory"),
-    *("partition", "plugins", "reduce", "run", "tune"),
+    *("partition", "plugins", "reduce", "run", "tune", "view"),
 )
 _MODULES = {
     **dict.fromkeys(_OWN_MODULES),

@@ -34,13 +34,7 @@ if TYPE_CHECKING:
     ),
 )
 @options.program_argument
-@options.symbol_option(
-    "--size",
-    "sizes",
-    "SYMBOL=NUMBER",
-    "Take a symbol to be this; repeat for several. Others are 64, or the nearest value"
-    " in their range.",
-)
+@options.size_option
 @pass_option
 @click.option("--html", metavar="FILE", help="Also write a page that needs no network.")
 @click.option("--perfetto", metavar="FILE", help="Also write a trace for ui.perfetto.dev.")

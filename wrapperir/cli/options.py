@@ -99,6 +99,16 @@ def symbol_option(flag: str, name: str, metavar: str, help: str) -> Callable[[F]
     )
 
 
+size_option = symbol_option(
+    "--size",
+    "sizes",
+    "SYMBOL=NUMBER",
+    "Take a symbol to be this; repeat for several. Others are 64, or the nearest value"
+    " in their range.",
+)
+"""Takes values of symbols that sizes are counted with."""
+
+
 def examples(*lines: str) -> str:
     """Return the end of a help text that shows commands."""
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)

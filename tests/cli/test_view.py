@@ -1,0 +1,42 @@
+"""``wrapperir view``."""
+
+from pathlib import Path
+
+from tests.cli.files import FREED, invoke
+from wrapperir.diagnostics import Code
+
+
+def test_a_page_has_the_code_of_each_emitter(folder: Path) -> None:
+    result = invoke("view", "add.wir", "-o", "add.html")
+    assert result.exit_code == 0, result.output
+    assert result.output == ""
+    page = (folder / "add.html").read_text()
+    for name in ("python", "cpp", "fx"):
+        assert f'"emitter":"{name}"' in page
+    assert page == invoke("view", "add.wir").stdout
+
+
+def test_only_the_named_emitters_are_shown(folder: Path) -> None:
+    page = invoke("view", "--emitter", "cpp", "--emitter", "cpp", "add.wir").stdout
+    assert page.count('"emitter":') == 1
+    result = invoke("view", "--emitter", "gone", "add.wir")
+    assert result.exit_code == 1
+    assert Code.UNKNOWN_EMITTER in result.stderr
+
+
+def test_a_program_with_errors_has_no_page(folder: Path) -> None:
+    (folder / "freed.wir").write_text(FREED)
+    result = invoke("view", "freed.wir", "-o", "freed.html")
+    assert result.exit_code == 1
+    assert "WIR" in result.stderr
+    assert not (folder / "freed.html").exists()
+
+
+def test_sizes_are_those_of_the_options(folder: Path) -> None:
+    small = invoke("view", "--size", "s0=2", "add.wir").stdout
+    assert small != invoke("view", "--size", "s0=64", "add.wir").stdout
+    assert invoke("view", "--size", "s0=65", "add.wir").exit_code == 2
+
+
+def test_a_place_that_cannot_be_written_is_reported_first(folder: Path) -> None:
+    assert invoke("view", "add.wir", "-o", "gone/add.html").exit_code == 3

@@ -1,0 +1,68 @@
+"""The page of a transformer of twelve layers: its size, and what a fused kernel names."""
+
+import time
+from typing import Any
+
+import pytest
+import torch
+
+from tests.report.conftest import Opener
+from wrapperir.emit.pipeline import find_emitter
+from wrapperir.frontend.lowering.exported import lower_exported
+from wrapperir.passes import MEMORY_PASSES
+from wrapperir.pipelines import run_passes
+from wrapperir.text import format_with_positions
+from wrapperir.view import ProgramText, ProgramView, format_view, view_program
+
+LARGEST = 5_000_000
+"""Bytes of the page."""
+OPENS = 2.0
+"""Seconds until the page has been drawn, on a machine that does other work too."""
+
+
+class Block(torch.nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(width)
+        self.qkv = torch.nn.Linear(width, 3 * width)
+        self.out = torch.nn.Linear(width, width)
+        self.up = torch.nn.Linear(width, 4 * width)
+        self.down = torch.nn.Linear(4 * width, width)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        q, k, v = self.qkv(self.norm(x)).unflatten(-1, (3, 4, -1)).permute(2, 0, 3, 1, 4)
+        y = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(y.transpose(1, 2).flatten(-2))
+        return x + self.down(torch.nn.functional.gelu(self.up(x)))
+
+
+@pytest.fixture(scope="module")
+def view() -> ProgramView:
+    model = torch.nn.Sequential(*(Block(32) for _ in range(12))).eval()
+    exported = torch.export.export(model, (torch.randn(2, 16, 32),))
+    program = run_passes(lower_exported(exported).lowered.program, MEMORY_PASSES)
+    text, positions = format_with_positions(program)
+    emitters = [find_emitter(name) for name in ("python", "cpp", "fx")]
+    shown = ProgramText(program, text, positions)
+    return view_program(shown, "transformer.wir", {}, emitters)
+
+
+def test_the_page_is_small_and_opens_at_once(view: ProgramView, opener: Opener) -> None:
+    html = format_view(view)
+    assert len(html.encode()) < LARGEST
+    begin = time.perf_counter()
+    page = opener.open(html)
+    assert time.perf_counter() - begin < OPENS
+    assert page.locator(".panel[data-name=source] .line").count() > 20
+
+
+def test_every_kernel_call_names_a_node_with_a_place(view: ProgramView) -> None:
+    program = view.program
+    calls = [line for line in program.lines if line.kernel is not None]
+    assert len(calls) >= 24
+    for line in calls:
+        places = {place for node in line.nodes for place in program.nodes[node].places}
+        assert places
+        assert {program.files[program.places[each].file].missing for each in places} == {
+            None
+        }

@@ -1,0 +1,176 @@
+"""Finds the parts of a program and their links."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from attrs import frozen
+
+from wrapperir import ir as wir
+from wrapperir.diagnostics import LinePath, Position
+from wrapperir.ir.blocks import walk_places
+from wrapperir.ir.effects import Effects
+from wrapperir.ir.line_effects import LineEffects, value_types
+from wrapperir.report import line_head
+from wrapperir.view.links import (
+    EmittedCode,
+    LinkedKernel,
+    LinkedLine,
+    LinkedNode,
+    LinkedPlace,
+    LinkedProgram,
+    ShownFile,
+)
+
+
+@frozen
+class ProgramText:
+    """A program, its text, and the positions of the program's parts in that."""
+
+    program: wir.Program
+    text: str
+    positions: Mapping[LinePath, Position]
+
+
+def link_program(
+    shown: ProgramText,
+    values: Mapping[str, wir.Number],
+    read_file: Callable[[str], ShownFile],
+    codes: Sequence[EmittedCode] = (),
+) -> LinkedProgram:
+    """Return the parts of a valid program, with links.
+
+    ``values`` are those of the symbols that sizes are counted with.  ``read_file`` returns
+    the source file of a path.
+    """
+    program = shown.program
+    files = {place.file: None for place in program.places}
+    index_of = {file: index for index, file in enumerate(files)}
+    places = [
+        LinkedPlace(file=index_of[x.file], line=x.line, function=x.function)
+        for x in program.places
+    ]
+    return LinkedProgram(
+        name=program.name,
+        text=shown.text,
+        lines=_lines(shown, values),
+        nodes=_nodes(program),
+        places=tuple(places),
+        kernels=_kernels(shown),
+        files=tuple(map(read_file, files)),
+        codes=tuple(codes),
+    )
+
+
+def _origins(program: wir.Program) -> dict[str, wir.NodeOrigin]:
+    """Return the origins by name: those that the program lists, then others of lines."""
+    found: dict[str, wir.NodeOrigin] = {}
+    for origin in program.origins:
+        found.setdefault(origin.name, origin)
+    for line, _ in walk_places(program.lines):
+        for name in () if line.provenance is None else line.provenance.origins:
+            found.setdefault(name, wir.NodeOrigin(name=name))
+    return found
+
+
+def _nodes(program: wir.Program) -> tuple[LinkedNode, ...]:
+    table = wir.OriginTable(program)
+    index_of = {id(place): index for index, place in enumerate(program.places)}
+    return tuple(
+        LinkedNode(
+            name=origin.name,
+            operator=origin.operator,
+            module=origin.module,
+            places=tuple(index_of[id(x)] for x in reversed(table.stack(origin))),
+        )
+        for origin in _origins(program).values()
+    )
+
+
+def _lines(shown: ProgramText, values: Mapping[str, wir.Number]) -> tuple[LinkedLine, ...]:
+    program = shown.program
+    effects = LineEffects.of_program(program)
+    traffic = _Traffic(value_types(program), values)
+    kernels = {line.name: index for index, line in enumerate(program.definitions)}
+    nodes = {name: index for index, name in enumerate(_origins(program))}
+    found: list[LinkedLine] = []
+    for line, path in walk_places(program.lines):
+        done = effects.visit(line)
+        origins = () if line.provenance is None else line.provenance.origins
+        kernel = line.kernel if isinstance(line, wir.KernelCallLine) else None
+        operator = line.operator if isinstance(line, wir.ExternKernelLine) else None
+        is_call = kernel is not None or operator is not None
+        found.append(
+            LinkedLine(
+                number=shown.positions[path].line,
+                text=line_head(line),
+                depth=sum(step == "lines" for step in path) - 1,
+                nodes=tuple(nodes[name] for name in origins),
+                kernel=None if kernel is None else kernels.get(kernel),
+                operator=operator,
+                passes=() if line.provenance is None else line.provenance.passes,
+                values=_names(done),
+                reads=traffic.reads(done) if is_call else 0,
+                writes=traffic.writes(done) if is_call else 0,
+            )
+        )
+    return tuple(found)
+
+
+def _names(effects: Effects) -> tuple[str, ...]:
+    made = (each.name for each in effects.definitions)
+    dropped = () if effects.drops is None else (effects.drops,)
+    return tuple(dict.fromkeys((*made, *effects.uses, *dropped)))
+
+
+@frozen
+class _Traffic:
+    """Counts the bytes of the tensors that calls read and write."""
+
+    types: Mapping[str, wir.ValueType]
+    values: Mapping[str, wir.Number]
+
+    def reads(self, effects: Effects) -> int:
+        """Return the bytes of what a call reads."""
+        return sum(self._bytes(x.name) for x in effects.accesses if x.reads)
+
+    def writes(self, effects: Effects) -> int:
+        """Return the bytes of what a call writes, and of results that are no views."""
+        made = (x.name for x in effects.definitions if not x.may_alias)
+        written = (x.name for x in effects.accesses if x.writes)
+        return sum(map(self._bytes, dict.fromkeys((*made, *written))))
+
+    def _bytes(self, name: str) -> int:
+        type = self.types.get(name)
+        if not isinstance(type, wir.TensorType):
+            return 0
+        try:
+            count = math.prod(wir.evaluate_int(n, self.values) for n in type.size)
+        except wir.EvaluationError:
+            return 0  # it depends on a value that is not known
+        return count * type.dtype.itemsize
+
+
+def _kernels(shown: ProgramText) -> tuple[LinkedKernel, ...]:
+    calls: dict[str, list[int]] = {}
+    for index, (line, _) in enumerate(walk_places(shown.program.lines)):
+        if isinstance(line, wir.KernelCallLine):
+            calls.setdefault(line.kernel, []).append(index)
+    rows = shown.text.split("\n")
+    found: list[LinkedKernel] = []
+    for index, definition in enumerate(shown.program.definitions):
+        begin = end = shown.positions["definitions", index].line
+        if rows[begin - 1].rstrip().endswith("{"):
+            while end < len(rows) and rows[end - 1].rstrip() != "}":
+                end += 1
+        found.append(
+            LinkedKernel(
+                name=definition.name,
+                language=definition.language.value
+                if isinstance(definition, wir.KernelDefinitionLine)
+                else "multi-kernel",
+                begin=begin,
+                end=end,
+                calls=tuple(calls.get(definition.name, ())),
+            )
+        )
+    return tuple(found)

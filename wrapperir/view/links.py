@@ -1,0 +1,116 @@
+"""The parts of a program that a page shows, and what links them, as data.
+
+Parts refer to each other by index.  Lines are those of the program's body, of nested
+blocks too, in the order of the text.
+"""
+
+from attrs import frozen
+
+
+@frozen(kw_only=True)
+class LinkedLine:
+    """A line: its 1-based number in the program's text and, without blocks, its text.
+
+    ``nodes`` are those that it came from, and ``kernel`` or ``operator`` is what it calls.
+    ``reads`` and ``writes`` are the bytes of the tensors that a call reads and writes;
+    ``values`` are the names that it makes, uses or drops.
+    """
+
+    number: int
+    text: str
+    depth: int = 0
+    nodes: tuple[int, ...] = ()
+    kernel: int | None = None
+    operator: str | None = None
+    passes: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+    reads: int = 0
+    writes: int = 0
+
+
+@frozen(kw_only=True)
+class LinkedNode:
+    """A node of the graph; ``places`` is its stack in the source, the innermost first."""
+
+    name: str
+    operator: str | None = None
+    module: str | None = None
+    places: tuple[int, ...] = ()
+
+
+@frozen(kw_only=True)
+class LinkedPlace:
+    """A place in a source file: the file's index, a 1-based line, and the function."""
+
+    file: int
+    line: int
+    function: str | None = None
+
+
+@frozen(kw_only=True)
+class LinkedKernel:
+    """A kernel or multi-kernel, and where the program's text defines it.
+
+    ``begin`` and ``end`` are the first and the last line of the definition, ``calls`` the
+    lines that call it.
+    """
+
+    name: str
+    language: str
+    begin: int
+    end: int
+    calls: tuple[int, ...] = ()
+
+
+@frozen(kw_only=True)
+class ShownFile:
+    """A source file; ``missing`` says why it has no ``lines``."""
+
+    path: str
+    lines: tuple[str, ...] = ()
+    missing: str | None = None
+
+
+@frozen(kw_only=True)
+class CodeRange:
+    """Lines of an emitted file, from 1-based ``begin`` to ``end``, and what they are for.
+
+    That is a line, or a kernel.
+    """
+
+    begin: int
+    end: int
+    line: int | None = None
+    kernel: int | None = None
+
+
+@frozen(kw_only=True)
+class CodeFile:
+    """An emitted file, in the language that its name says."""
+
+    path: str
+    text: str
+    ranges: tuple[CodeRange, ...] = ()
+
+
+@frozen(kw_only=True)
+class EmittedCode:
+    """The code of one emitter: files, or the reasons why it refuses the program."""
+
+    emitter: str
+    files: tuple[CodeFile, ...] = ()
+    refusals: tuple[str, ...] = ()
+
+
+@frozen(kw_only=True)
+class LinkedProgram:
+    """A program's text, and its parts with their links."""
+
+    name: str
+    text: str
+    lines: tuple[LinkedLine, ...]
+    nodes: tuple[LinkedNode, ...]
+    places: tuple[LinkedPlace, ...]
+    kernels: tuple[LinkedKernel, ...]
+    files: tuple[ShownFile, ...]
+    codes: tuple[EmittedCode, ...] = ()

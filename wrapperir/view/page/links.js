@@ -1,0 +1,72 @@
+"use strict";
+
+// What belongs to what.  A target is {kind, index}: a line, a kernel, a node, an operator
+// by name, a value by name, or a place as "file:line".
+class Links {
+  constructor({ lines, nodes, places, kernels, operators }) {
+    Object.assign(this, { lines, nodes, places, kernels, operators });
+    this.lineAt = new Map(lines.number.map((number, line) => [number, line]));
+    this.linesOfNode = nodes.name.map(() => []);
+    this.linesOfValue = new Map();
+    lines.nodes.forEach((found, line) => found.forEach((node) => this.linesOfNode[node].push(line)));
+    lines.values.forEach((names, line) => {
+      for (const name of names) {
+        if (!this.linesOfValue.has(name)) this.linesOfValue.set(name, []);
+        this.linesOfValue.get(name).push(line);
+      }
+    });
+    this.nodesAt = new Map();
+    nodes.places.forEach((stack, node) => {
+      for (const place of new Set(stack.map((each) => this.placeKey(each)))) {
+        if (!this.nodesAt.has(place)) this.nodesAt.set(place, []);
+        this.nodesAt.get(place).push(node);
+      }
+    });
+  }
+
+  placeKey(place) {
+    return `${this.places.file[place]}:${this.places.line[place]}`;
+  }
+
+  // The target of a row of the program's text, or null.
+  atRow(number) {
+    if (this.lineAt.has(number)) return { kind: "line", index: this.lineAt.get(number) };
+    const kernel = this.kernels.begin.findLastIndex((begin) => begin <= number);
+    if (kernel >= 0 && number <= this.kernels.end[kernel]) return { kind: "kernel", index: kernel };
+    return null;
+  }
+
+  linesOf({ kind, index }) {
+    if (kind === "line") return [index];
+    if (kind === "kernel") return this.kernels.calls[index];
+    if (kind === "operator") return this.operators.calls[index];
+    if (kind === "value") return this.linesOfValue.get(index) ?? [];
+    return this.nodesOf({ kind, index }).flatMap((node) => this.linesOfNode[node]);
+  }
+
+  nodesOf({ kind, index }) {
+    if (kind === "node") return [index];
+    if (kind === "place") return this.nodesAt.get(index) ?? [];
+    return this.linesOf({ kind, index }).flatMap((line) => this.lines.nodes[line]);
+  }
+
+  // All that belongs to a target; places are "inner" where a node is, "outer" at its callers.
+  lit(target) {
+    const found = { target, lines: new Set(), nodes: new Set(), kernels: new Set(), places: new Map() };
+    if (!target) return found;
+    found.lines = new Set(this.linesOf(target));
+    found.nodes = new Set(this.nodesOf(target));
+    if (target.kind === "kernel") found.kernels.add(target.index);
+    for (const line of found.lines) {
+      if (this.lines.kernel[line] !== null) found.kernels.add(this.lines.kernel[line]);
+    }
+    for (const node of found.nodes) {
+      this.nodes.places[node].forEach((place, depth) => {
+        const key = this.placeKey(place);
+        if (depth === 0 || !found.places.has(key)) found.places.set(key, depth === 0 ? "inner" : "outer");
+      });
+    }
+    if (target.kind === "place") found.places.set(target.index, "inner");
+    return found;
+  }
+}

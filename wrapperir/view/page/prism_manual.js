@@ -1,0 +1,3 @@
+"use strict";
+
+window.Prism = { manual: true, disableWorkerMessageHandler: true };

@@ -1,0 +1,60 @@
+"use strict";
+
+// The texts that panes show: files of the source, the program, and emitted files.
+function sourceText(links, file, index) {
+  const targetAt = (row) => {
+    const key = `${index}:${row + 1}`;
+    return links.nodesAt.has(key) ? { kind: "place", index: key } : null;
+  };
+  return {
+    name: file.path,
+    rows: file.lines,
+    reason: file.missing && `${file.path}: ${file.missing}`,
+    language: languageOf(file.path),
+    targetAt,
+    stateOf: (row, lit) => stateOfTarget(targetAt(row), lit),
+  };
+}
+
+function programText(links, rows) {
+  const { kernels } = links;
+  const targets = rows.map((_, row) => links.atRow(row + 1));
+  return {
+    name: "program",
+    rows,
+    language: "wir",
+    innerLanguage: (row) => {
+      const target = targets[row];
+      if (target?.kind !== "kernel" || !rows[row].startsWith("    |")) return null;
+      return { triton: "python", cpp: "cpp" }[kernels.language[target.index]] ?? "cpp";
+    },
+    targetAt: (row) => targets[row],
+    stateOf: (row, lit) => stateOfTarget(targets[row], lit),
+  };
+}
+
+function codeText(code, file) {
+  const rows = file.text;
+  const targets = new Array(rows.length).fill(null);
+  for (const [begin, end, line, kernel] of file.ranges) {
+    const target = line === null ? { kind: "kernel", index: kernel } : { kind: "line", index: line };
+    targets.fill(target, begin - 1, end);
+  }
+  return {
+    name: `${code.emitter}: ${file.path}`,
+    rows,
+    language: languageOf(file.path),
+    targetAt: (row) => targets[row],
+    stateOf: (row, lit) => stateOfTarget(targets[row], lit),
+  };
+}
+
+function refusedText(code) {
+  const reason = `The ${code.emitter} emitter refuses the program: ${code.refusals.join("; ")}`;
+  return { name: code.emitter, rows: [], reason, targetAt: () => null, stateOf: () => "" };
+}
+
+const NO_SOURCE = {
+  name: "source", rows: [], reason: "The program names no source files.",
+  targetAt: () => null, stateOf: () => "",
+};

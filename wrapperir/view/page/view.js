@@ -1,0 +1,276 @@
+"use strict";
+
+const TOOLS = ["kernels", "graph", "memory"];
+
+// The page: its panes, what the pointer is at, and what is pinned.
+class View {
+  constructor(data) {
+    this.data = data;
+    this.links = new Links(data);
+    this.counted = data.counted;
+    this.hovered = this.pinned = this.links.lit(null);
+    const section = (name) => document.querySelector(`.panel[data-name=${name}]`);
+    this.section = section;
+    this.texts = {
+      source: data.files.map((file, index) => sourceText(this.links, file, index)),
+      program: [programText(this.links, data.text)],
+      codes: data.codes.map((code) => ({
+        emitter: code.emitter,
+        files: code.refusals.length ? [refusedText(code)] : code.files.map((file) => codeText(code, file)),
+      })),
+    };
+    this.panes = {};
+    for (const name of ["source", "program", "code"]) this.panes[name] = new CodePane(section(name), this);
+    this.details = new Details(document.getElementById("details"), this);
+    this.lists = {
+      kernels: kernelList(section("kernels"), this),
+      graph: graphList(section("graph"), this, (file) => this.fileName(file)),
+      memory: new MemoryPane(section("memory"), this, { version: data.memory, kinds: data.kinds }),
+    };
+    this.search = new Search(
+      document.getElementById("search"), document.getElementById("results"), () => this.searched(),
+    );
+    this.addChoices();
+    this.addFacts();
+    this.addKeys();
+    this.showSource(this.firstSource());
+    this.panes.program.show(this.texts.program[0]);
+    this.panes.program.list.reveal(data.begin);
+    if (this.texts.codes.length) this.showCode(this.texts.codes[0].files[0]);
+    this.openTool("kernels");
+    this.details.show(this.pinned);
+  }
+
+  // Names of files, with as much of their paths as tells them apart.
+  fileName(file) {
+    const parts = this.data.files[file].path.split("/");
+    const name = (count) => parts.slice(-count).join("/");
+    for (let count = 1; count < parts.length; count += 1) {
+      const ending = `/${name(count)}`;
+      if (this.data.files.filter(({ path }) => `/${path}`.endsWith(ending)).length === 1) return name(count);
+    }
+    return this.data.files[file].path;
+  }
+
+  nameOf({ kind, index }) {
+    const { lines, kernels, nodes, operators } = this.links;
+    if (kind === "line") return `line ${lines.number[index]}`;
+    if (kind === "kernel") return `kernel @${kernels.name[index]}`;
+    if (kind === "node") return `node ${nodes.name[index]}`;
+    if (kind === "operator") return `calls of ${operators.name[index]}`;
+    if (kind === "value") return `value %${index}`;
+    const at = index.indexOf(":");
+    return `${this.fileName(Number(index.slice(0, at)))}${index.slice(at)}`;
+  }
+
+  firstSource() {
+    const found = this.texts.source.find((text) => !text.reason);
+    return found ?? this.texts.source[0] ?? NO_SOURCE;
+  }
+
+  hover(target) {
+    if (JSON.stringify(target) === JSON.stringify(this.hovered.target)) return;
+    this.hovered = this.links.lit(target);
+    if (!this.pinned.target) this.details.show(this.hovered);
+    this.draw();
+  }
+
+  // Pin a target, and have each pane but the one it is in show what belongs to it.
+  pin(target, from = null) {
+    this.pinned = this.links.lit(target);
+    this.details.show(this.pinned);
+    if (target) this.reveal(from);
+    this.draw();
+  }
+
+  reveal(from) {
+    const lit = this.pinned;
+    const inner = [...lit.places].filter(([, how]) => how === "inner").map(([key]) => Number(key.split(":")[0]));
+    const { source } = this.panes;
+    const current = this.texts.source.indexOf(source.text);
+    if (from !== source && inner.length && !inner.includes(current)) this.showSource(this.texts.source[inner[0]]);
+    if (from !== this.panes.code) {
+      const found = this.codeOf(lit);
+      const emitter = this.emitterOf(this.panes.code.text);
+      const own = found.filter(({ text }) => emitter?.files.includes(text));
+      if (own.length && !own.some(({ text }) => text === this.panes.code.text)) this.showCode(own[0].text);
+    }
+    for (const pane of Object.values(this.panes)) if (pane !== from) pane.revealLit(lit);
+    for (const list of Object.values(this.lists)) if (list !== from) list.revealLit(lit);
+  }
+
+  draw() {
+    for (const pane of Object.values(this.panes)) pane.list.draw();
+    this.lists.kernels.list.draw();
+    this.lists.graph.list.draw();
+    this.lists.memory.mark();
+  }
+
+  // The first rows of each emitted file that lines of what is lit became.
+  codeOf(lit) {
+    const found = [];
+    for (const { files } of this.texts.codes) {
+      for (const text of files) {
+        const inLines = (row) => text.stateOf(row, lit) === "line";
+        const isLit = text.rows.some((_, row) => inLines(row)) ? inLines : (row) => text.stateOf(row, lit);
+        const begin = text.rows.findIndex((_, row) => isLit(row));
+        if (begin < 0) continue;
+        let end = begin;
+        while (end + 1 < text.rows.length && isLit(end + 1)) end += 1;
+        found.push({ text, begin, end });
+      }
+    }
+    return found;
+  }
+
+  emitterOf(text) {
+    return this.texts.codes.find(({ files }) => files.includes(text));
+  }
+
+  openCode(text, row) {
+    this.showCode(text);
+    this.panes.code.moveTo(row);
+    this.openPanel("code");
+  }
+
+  showSource(text) {
+    this.panes.source.show(text);
+    document.getElementById("source-file").value = this.texts.source.indexOf(text);
+  }
+
+  showCode(text) {
+    this.panes.code.show(text);
+    const emitter = this.emitterOf(text);
+    for (const button of document.querySelectorAll("#emitters button")) {
+      button.setAttribute("aria-pressed", button.dataset.emitter === emitter.emitter);
+    }
+    const select = document.getElementById("code-file");
+    fillSelect(select, emitter.files.map((each) => each.name.slice(emitter.emitter.length + 2)));
+    select.hidden = emitter.files.length < 2;
+    select.value = emitter.files.indexOf(text);
+  }
+
+  openTool(name) {
+    if (TOOLS.includes(name)) document.body.dataset.tool = name;
+    if (name === "memory") this.lists.memory.draw();
+    for (const button of document.querySelectorAll("#tabs button")) {
+      button.setAttribute("aria-pressed", button.dataset.panel === document.body.dataset.tool);
+    }
+  }
+
+  // Show a panel where there is room for one.
+  openPanel(name) {
+    document.body.dataset.panel = name;
+    this.openTool(name);
+    for (const button of document.querySelectorAll("#panels button")) {
+      button.setAttribute("aria-pressed", button.dataset.panel === name);
+    }
+    this.draw();
+  }
+
+  addChoices() {
+    const files = document.getElementById("source-file");
+    fillSelect(files, this.data.files.map((_, file) => this.fileName(file)));
+    files.hidden = this.data.files.length < 2;
+    files.addEventListener("change", () => this.showSource(this.texts.source[files.value]));
+    const codes = document.getElementById("code-file");
+    codes.addEventListener("change", () => {
+      this.showCode(this.emitterOf(this.panes.code.text).files[codes.value]);
+      this.panes.code.revealLit(this.pinned);
+    });
+    for (const code of this.texts.codes) {
+      const button = addButton(document.getElementById("emitters"), code.emitter, () => {
+        const lit = this.codeOf(this.pinned).find(({ text }) => code.files.includes(text));
+        this.showCode(lit?.text ?? code.files[0]);
+        this.panes.code.revealLit(this.pinned);
+      });
+      button.dataset.emitter = code.emitter;
+    }
+    for (const name of TOOLS) {
+      const title = document.querySelector(`#panels [data-panel=${name}]`).textContent;
+      addButton(document.getElementById("tabs"), title, () => this.openTool(name)).dataset.panel = name;
+    }
+    document.getElementById("panels").addEventListener("click", (event) => {
+      if (event.target.dataset.panel) this.openPanel(event.target.dataset.panel);
+    });
+    const outline = document.getElementById("outline");
+    const { kernels } = this.links;
+    const parts = [["the program", this.data.begin], ...kernels.name.map((name, i) => [`@${name}`, kernels.begin[i] - 1])];
+    fillSelect(outline, parts.map(([name]) => name));
+    outline.addEventListener("change", () => this.panes.program.moveTo(parts[outline.value][1]));
+    document.getElementById("theme").addEventListener("click", () => {
+      const { style } = document.documentElement;
+      const isDark = getComputedStyle(document.body).getPropertyValue("--is-dark").trim() === "1";
+      const dark = style.colorScheme ? style.colorScheme === "dark" : isDark;
+      style.colorScheme = dark ? "light" : "dark";
+    });
+  }
+
+  addFacts() {
+    const { lines, kernels, nodes } = this.links;
+    const facts = document.getElementById("facts");
+    const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
+    addSpan(facts, count(lines.number.length, "line"), "fact");
+    addSpan(facts, count(kernels.name.length, "kernel"), "fact");
+    addSpan(facts, count(nodes.name.length, "node"), "fact");
+    const [memory] = this.data.memory.memories;
+    if (memory && lines.number.length) {
+      const text = `peak ${formatBytes(memory.peak)} at line ${lines.number[memory.peakLine]}`;
+      addButton(facts, text, () => this.pin({ kind: "line", index: memory.peakLine })).id = "peak";
+    }
+  }
+
+  addKeys() {
+    document.addEventListener("keydown", (event) => {
+      if (event.target.closest("input, select")) return;
+      if (event.key === "/") {
+        document.getElementById("search").focus();
+        event.preventDefault();
+      } else if (event.key === "Escape") this.pin(null);
+    });
+  }
+
+  *searched() {
+    const inPane = (pane, show) => (row) => {
+      show();
+      this.openPanel(pane);
+      this.panes[pane].pin(row);
+      this.panes[pane].moveTo(row);
+    };
+    const inList = (name, kind) => (index) => {
+      this.openPanel(name);
+      this.pin({ kind, index });
+    };
+    const { kernels, nodes } = this.links;
+    yield { group: "kernels", rows: kernels.name.map((name) => `@${name}`), go: inList("kernels", "kernel") };
+    const named = nodes.name.map((name, i) => [name, nodes.operator[i], nodes.module[i]].filter(Boolean).join("  "));
+    yield { group: "nodes of the graph", rows: named, go: inList("graph", "node") };
+    for (const text of this.texts.source) yield { group: text.name, rows: text.rows, go: inPane("source", () => this.showSource(text)) };
+    yield { group: "program", rows: this.texts.program[0].rows, go: inPane("program", () => {}) };
+    for (const { files } of this.texts.codes) {
+      for (const text of files) yield { group: text.name, rows: text.rows, go: inPane("code", () => this.showCode(text)) };
+    }
+  }
+}
+
+function addButton(parent, text, action) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.textContent = text;
+  button.addEventListener("click", action);
+  parent.append(button);
+  return button;
+}
+
+function fillSelect(select, names) {
+  select.replaceChildren(
+    ...names.map((name, index) => {
+      const option = document.createElement("option");
+      option.value = index;
+      option.textContent = name;
+      return option;
+    }),
+  );
+}
+
+const view = new View(JSON.parse(document.getElementById("data").textContent));

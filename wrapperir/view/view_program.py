@@ -1,0 +1,38 @@
+"""Gathers what a page of a program shows."""
+
+from collections.abc import Iterable, Mapping
+
+from wrapperir.emit import Emitter
+from wrapperir.report import MemoryReport, build_timeline, choose_values
+from wrapperir.view.emitted_code import emit_codes
+from wrapperir.view.link_program import ProgramText, link_program
+from wrapperir.view.source_files import read_source_file
+from wrapperir.view.view_page import ProgramView
+
+
+def view_program(
+    shown: ProgramText,
+    source: str,
+    sizes: Mapping[str, int],
+    emitters: Iterable[Emitter],
+) -> ProgramView:
+    """Return the view of a valid program, with the code of these emitters.
+
+    ``source`` says where the program is from, ``sizes`` are values of symbols.  Source
+    files are read; nothing of the program is executed.
+
+    Raises:
+        SymbolValueError: a value is for no symbol or out of range.
+    """
+    program = shown.program
+    symbols = choose_values(program, sizes)
+    values = {symbol.name: symbol.value for symbol in symbols}
+    timeline = build_timeline(program, shown.positions, values, "as given")
+    codes = emit_codes(program, emitters)
+    return ProgramView(
+        source=source,
+        program=link_program(shown, values, read_source_file, codes),
+        memory=MemoryReport(
+            program=program.name, source=source, symbols=symbols, versions=(timeline,)
+        ),
+    )
