@@ -1,0 +1,109 @@
+"""Runs emitted collectives on two ranks of gloo, beside the interpreter.
+
+``python -m tests.emit.collective_ranks EMITTER...``; each rank is a fork of this process,
+with all that it imported.
+"""
+
+import os
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from torch import distributed, multiprocessing
+
+from wrapperir.emit import compile_program
+from wrapperir.interp import interpret_ranks
+from wrapperir.passes import MEMORY_PASSES
+from wrapperir.text import parse_program
+
+ALL = """wrapperir 1
+
+program @main(%x: mutated f32[4], %z: mutated f32[4, 2]) {
+  group "0" size 2
+
+  %y = allocate f32[8]
+  %w0 = collective all_gather "0" reads(%x) writes(%y)
+  wait_collective %w0 reads(%x) writes(%y)
+  %w1 = collective all_reduce(sum) "0" reads(%x) writes(%x)
+  %t = allocate f32[4, 2]
+  %w2 = collective all_to_all "0" reads(%z) writes(%t)
+  wait_collective %w1 reads(%x) writes(%x)
+  wait_collective %w2 reads(%z) writes(%t)
+  %a = extern_kernel aten.add.Tensor(%x, %x) : f32[4]
+  %b = extern_kernel aten.mul.Tensor(%x, 3) : f32[4]
+  %w3 = collective all_reduce(max) "0" reads(%a, %b) writes(%a, %b)
+  wait_collective %w3 reads(%a, %b) writes(%a, %b)
+  %s = allocate f32[2]
+  %w4 = collective reduce_scatter(sum) "0" reads(%b) writes(%s)
+  wait_collective %w4 reads(%b) writes(%s)
+  %w5 = collective broadcast "0" peer(1) reads(%s) writes(%s)
+  wait_collective %w5 reads(%s) writes(%s)
+  return %y, %x, %t, %a, %b, %s
+}
+"""
+"""All ranks run this."""
+
+SENDING = """wrapperir 1
+
+program @main(%x: mutated f32[4], %z: mutated f32[4, 2]) {
+  group "0" size 2 rank 0
+
+  %z2 = allocate f32[3, 2]
+  %w = collective send "0" peer(1) reads(%x)
+  %v = collective all_to_all "0" reads(%z) writes(%z2) read_splits(1, 3) write_splits(1, 2)
+  wait_collective %w reads(%x)
+  wait_collective %v reads(%z) writes(%z2)
+  return %x, %z2
+}
+"""
+RECEIVING = (
+    SENDING.replace("send", "receive")
+    .replace("peer(1) reads(%x)", "peer(0) writes(%x)")
+    .replace("%w reads(%x)", "%w writes(%x)")
+    .replace("rank 0", "rank 1")
+    .replace("f32[3, 2]", "f32[5, 2]")
+    .replace("read_splits(1, 3) write_splits(1, 2)", "read_splits(2, 2) write_splits(3, 2)")
+)
+
+
+RANKS = [
+    [parse_program(ALL), parse_program(ALL)],
+    [parse_program(SENDING), parse_program(RECEIVING)],
+]
+"""Programs that run together, one a rank."""
+
+
+def inputs(rank: int) -> list[Any]:
+    """Return the inputs of a rank."""
+    torch.manual_seed(rank)
+    return [torch.randn(4), torch.randn(4, 2)]
+
+
+def check(rank: int, emitters: list[str], meeting: str) -> None:
+    """Compare what emitted programs of a rank return with the interpreter's."""
+    distributed.init_process_group(
+        "gloo", init_method=f"file://{meeting}", rank=rank, world_size=2
+    )
+    try:
+        for programs in RANKS:
+            wanted = interpret_ranks(programs, [inputs(0), inputs(1)], [{}, {}])[rank]
+            for emitter in emitters:
+                # C++ takes a compiler run for each program.
+                pipelines = ((), MEMORY_PASSES) if emitter != "cpp" else (MEMORY_PASSES,)
+                for passes in pipelines:
+                    call = compile_program(programs[rank], emitter=emitter, passes=passes)
+                    found = call(inputs(rank))
+                    torch.testing.assert_close(found, wanted, rtol=0, atol=0)
+    finally:
+        distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    with TemporaryDirectory() as folder:
+        meeting = str(Path(folder) / "meeting")
+        start: Any = vars(multiprocessing)["start_processes"]
+        start(check, (sys.argv[1:], meeting), nprocs=2, start_method="fork")
+    print("same")

@@ -1,0 +1,143 @@
+"""Programs of several ranks: accepted ones run, and planted faults are found."""
+
+from random import Random
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.draws import draws
+from tests.verify.rank_programs import RANK_FAULTS, ROWS, rank_programs
+from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.interp import interpret_ranks
+from wrapperir.ir import Program
+from wrapperir.passes import MEMORY_PASSES
+from wrapperir.pipelines import run_passes
+from wrapperir.text import parse_program
+from wrapperir.verify import verify, verify_ranks
+
+SLOW = settings(deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def codes_of(programs: list[Program]) -> set[Code]:
+    """Return the codes of the faults of programs, each alone and then together."""
+    alone = {d.code for program in programs for d in verify(program)}
+    return alone or {d.code for found in verify_ranks(programs) for d in found}
+
+
+def run(programs: list[Program]) -> list[tuple[torch.Tensor, ...]]:
+    """Run the programs on inputs that differ from rank to rank."""
+    inputs = [[torch.full((ROWS,), float(rank))] for rank in range(len(programs))]
+    outputs = interpret_ranks(programs, inputs, [{} for _ in programs])
+    return [tuple(x for x in each if isinstance(x, torch.Tensor)) for each in outputs]
+
+
+@pytest.mark.parametrize(
+    "count",
+    [
+        pytest.param(draws(60, fuzz=300), id="some"),
+        pytest.param(10_000, id="many", marks=pytest.mark.sweep),
+    ],
+)
+def test_accepted_programs_run_without_a_fault(count: int) -> None:
+    @settings(SLOW, max_examples=count)
+    @given(rank_programs())
+    def check(programs: list[Program]) -> None:
+        assert codes_of(programs) == set()
+        run(programs)
+
+    check()
+
+
+@settings(SLOW, max_examples=draws(20, fuzz=100))
+@given(rank_programs())
+def test_memory_passes_keep_the_results(programs: list[Program]) -> None:
+    planned = [run_passes(program, MEMORY_PASSES) for program in programs]
+    assert codes_of(planned) == set()
+    for before, after in zip(run(programs), run(planned), strict=True):
+        torch.testing.assert_close(after, before, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("kind", RANK_FAULTS)
+def test_a_planted_fault_is_found(kind: str) -> None:
+    put, codes = RANK_FAULTS[kind]
+    planted = 0
+
+    @settings(SLOW, max_examples=draws(80, fuzz=300))
+    @given(rank_programs(), st.integers(0, 999))
+    def check(programs: list[Program], seed: int) -> None:
+        nonlocal planted
+        rng = Random(seed)
+        index = rng.randrange(len(programs))
+        changed = put(programs[index], rng)
+        if changed is None:
+            return
+        planted += 1
+        faulty = [*programs[:index], changed, *programs[index + 1 :]]
+        found = codes_of(faulty)
+        assert found & codes, (found, codes)
+        with pytest.raises(DiagnosticError):
+            run(faulty)
+
+    check()
+    assert planted > 5
+
+
+PAIR = """wrapperir 1
+
+program @main(%x: mutated f32[4]) {
+  group "a" size 2
+  group "b" size 2
+
+  %v = collective all_reduce(sum) "a" reads(%x) writes(%x)
+  wait_collective %v reads(%x) writes(%x)
+  %w = collective all_reduce(sum) "b" reads(%x) writes(%x)
+  wait_collective %w reads(%x) writes(%x)
+  return %x
+}
+"""
+
+
+def test_groups_in_another_order_are_a_deadlock_with_both_places() -> None:
+    other = PAIR.replace('"a" reads', '"c" reads').replace('"b" reads', '"a" reads')
+    programs = [parse_program(PAIR), parse_program(other.replace('"c"', '"b"'))]
+    first, second = verify_ranks(programs)
+    assert [d.code for d in (*first, *second)] == [Code.RANKS_DEADLOCK] * 2
+    assert first[0].path == second[0].path == ("lines", 0)
+    assert "program 1 waits too, at lines[0]" in [note.message for note in first[0].notes]
+    with pytest.raises(DiagnosticError) as caught:
+        run(programs)
+    (found,) = caught.value.diagnostics
+    assert found.code is Code.RUN_DEADLOCK
+    assert found.path == ("lines", 0)
+    assert found.notes[0].path == ("lines", 0)
+
+
+def test_one_program_for_all_ranks_has_the_ranks_in_order() -> None:
+    text = """wrapperir 1
+
+program @main(%x: mutated f32[4], %y: mutated f32[8]) {
+  group "a" size 2
+
+  %v = collective all_gather "a" reads(%x) writes(%y)
+  wait_collective %v reads(%x) writes(%y)
+  return %y
+}
+"""
+    program = parse_program(text)
+    assert verify_ranks([program, program]) == ((), ())
+    inputs = [[torch.full((4,), float(rank)), torch.zeros(8)] for rank in range(2)]
+    for (gathered,) in interpret_ranks([program] * 2, inputs, [{}, {}]):
+        assert isinstance(gathered, torch.Tensor)
+        assert gathered.tolist() == [0.0] * 4 + [1.0] * 4
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("size 2", "size 3"), ("size 2 rank 0", "size 2 rank 0"), ("size 3", "size 3")],
+)
+def test_groups_that_differ(first: str, second: str) -> None:
+    programs = [parse_program(PAIR.replace("size 2", each)) for each in (first, second)]
+    found = {d.code for each in verify_ranks(programs) for d in each}
+    assert found == {Code.RANK_GROUPS}
