@@ -1,0 +1,73 @@
+"use strict";
+
+// What each pass changed, chosen by a slider.
+class PassesPane {
+  constructor(section, view, steps) {
+    this.view = view;
+    this.steps = steps;
+    this.slider = section.querySelector("input");
+    this.summary = section.querySelector("#step");
+    this.list = new Rows(section.querySelector(".listing"), (index) => this.row(index));
+    if (!steps.length) return;
+    this.slider.max = steps.length;
+    this.slider.addEventListener("input", () => this.show(Number(this.slider.value) - 1));
+    const order = section.querySelector("#steps");
+    steps.forEach((step, index) => {
+      const button = addButton(order, step.call, () => this.show(index));
+      button.classList.toggle("idle", !step.added && !step.removed);
+    });
+    this.buttons = [...order.children];
+    section.querySelector(".listing").addEventListener("click", (event) => {
+      const row = event.target.closest(".line");
+      const target = row && this.targetAt(Number(row.dataset.row));
+      if (target) view.pin(target, this);
+    });
+    this.show(0);
+  }
+
+  show(index) {
+    this.at = index;
+    this.slider.value = index + 1;
+    this.buttons.forEach((button, each) => button.setAttribute("aria-pressed", each === index));
+    this.buttons[index].scrollIntoView({ block: "nearest", inline: "nearest" });
+    const { call, added, removed, lines, peaks } = this.steps[index];
+    const before = new Map(this.steps[index - 1]?.peaks ?? []);
+    const shown = peaks.map(([name, peak]) => {
+      const old = before.get(name);
+      const change = old === undefined || old === peak ? "" : `${formatBytes(old)} → `;
+      return `${name} peak ${change}${formatBytes(peak)}`;
+    });
+    const changes = added || removed ? `+${added} −${removed}` : "nothing changed";
+    const facts = [`${index + 1} of ${this.steps.length}: ${call}`, changes, `${lines} lines`, ...shown];
+    this.summary.textContent = facts.join("  ·  ");
+    this.list.element.scrollTop = 0;
+    this.list.reset(this.steps[index].rows.text.length);
+  }
+
+  // The line, if the program that is shown has it, or the first value that it still has.
+  targetAt(index) {
+    const { rows } = this.steps[this.at];
+    const { links } = this.view;
+    const number = rows.new[index];
+    if (this.at === this.steps.length - 1 && number !== null) return links.atRow(number);
+    const names = rows.text[index].match(/%[A-Za-z_]\w*/g) ?? [];
+    const known = names.map((name) => name.slice(1)).find((name) => links.linesOfValue.has(name));
+    return known ? { kind: "value", index: known } : null;
+  }
+
+  row(index) {
+    const { rows } = this.steps[this.at];
+    const [old, fresh] = [rows.old[index], rows.new[index]];
+    const row = document.createElement("div");
+    row.className = "line";
+    row.dataset.row = index;
+    row.dataset.change = old === null && fresh === null ? "gap" : old === null ? "+" : fresh === null ? "-" : "";
+    addSpan(row, old ?? "", "at");
+    addSpan(row, fresh ?? "", "at");
+    addSpan(row, row.dataset.change === "gap" ? "⋯" : row.dataset.change, "sign");
+    addCode(addSpan(row, "", "code"), rows.text[index], "wir");
+    return row;
+  }
+
+  revealLit() {}
+}

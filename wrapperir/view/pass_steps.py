@@ -1,0 +1,112 @@
+"""What each pass of a pipeline changed: differences of the text, and the peak of memory."""
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from attrs import frozen
+
+from wrapperir.diagnostics import Severity
+from wrapperir.ir import Number, Program
+from wrapperir.passes import format_call
+from wrapperir.pipelines import ChosenPass, run_passes
+from wrapperir.report import build_timeline
+from wrapperir.text import format_program, format_with_positions
+from wrapperir.verify import verify
+
+CONTEXT = 3
+"""Lines that are shown before and after a change."""
+
+_PROVENANCE = re.compile(r"(?: from\([\w., ]+\))?(?: by\([\w., ]+\))?( \{)?$")
+_KERNEL_SOURCE = re.compile(r" +\|")
+
+
+@frozen(kw_only=True)
+class DiffRow:
+    """A line before or after a pass, or both, with its 1-based number in each text.
+
+    A row without numbers stands for lines that did not change.
+    """
+
+    old: int | None = None
+    new: int | None = None
+    text: str = ""
+
+
+@frozen(kw_only=True)
+class PassStep:
+    """A pass that ran: its call, what it changed, and figures of the program after it.
+
+    ``peaks`` has the most bytes held in each memory; it is empty if the program is not
+    valid yet.
+    """
+
+    call: str
+    rows: tuple[DiffRow, ...]
+    added: int
+    removed: int
+    lines: int
+    peaks: tuple[tuple[str, int], ...]
+
+
+def run_steps(
+    program: Program, passes: Sequence[ChosenPass], values: Mapping[str, Number]
+) -> tuple[Program, tuple[PassStep, ...]]:
+    """Return the program after passes, and the step of each.
+
+    ``values`` are those of the symbols that bytes are counted with.
+
+    Raises:
+        DiagnosticError: as :func:`~wrapperir.pipelines.run_passes`.
+    """
+    steps: list[PassStep] = []
+
+    def after(ran: ChosenPass, old: Program, new: Program) -> None:
+        rows = tuple(diff_rows(_rows(old), _rows(new)))
+        steps.append(
+            PassStep(
+                call=format_call(ran.call),
+                rows=rows,
+                added=sum(row.new is not None and row.old is None for row in rows),
+                removed=sum(row.old is not None and row.new is None for row in rows),
+                lines=len(new.lines),
+                peaks=_peaks(new, values),
+            )
+        )
+
+    return run_passes(program, passes, after=after), tuple(steps)
+
+
+def _rows(program: Program) -> list[str]:
+    """Return the lines of a program's text, without origins."""
+    rows = format_program(program).split("\n")
+    if "origins {" in rows:
+        rows = rows[: rows.index("origins {")]
+    return [
+        row if _KERNEL_SOURCE.match(row) else _PROVENANCE.sub(r"\1", row) for row in rows
+    ]
+
+
+def _peaks(program: Program, values: Mapping[str, Number]) -> tuple[tuple[str, int], ...]:
+    if any(each.severity is Severity.ERROR for each in verify(program)):
+        return ()
+    _, positions = format_with_positions(program)
+    memories = build_timeline(program, positions, values, "").memories
+    return tuple((memory.memory, memory.peak) for memory in memories)
+
+
+def diff_rows(old: Sequence[str], new: Sequence[str]) -> Iterator[DiffRow]:
+    """Yield what changed between two texts, with some unchanged lines around it."""
+    matcher = difflib.SequenceMatcher(None, old, new)
+    for group in matcher.get_grouped_opcodes(CONTEXT):
+        yield DiffRow()
+        for tag, old_begin, old_end, new_begin, new_end in group:
+            if tag == "equal":
+                for at in range(old_end - old_begin):
+                    numbers = old_begin + at + 1, new_begin + at + 1
+                    yield DiffRow(old=numbers[0], new=numbers[1], text=old[old_begin + at])
+                continue
+            for index in range(old_begin, old_end):
+                yield DiffRow(old=index + 1, text=old[index])
+            for index in range(new_begin, new_end):
+                yield DiffRow(new=index + 1, text=new[index])
