@@ -4,18 +4,17 @@ Importing this module registers ``wrapperir_trace::value`` and ``wrapperir_trace
 with PyTorch.
 """
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias, cast
 
 import torch
-from attrs import evolve
 from torch.fx.node import has_side_effect
 from torch.library import Library
 
 from wrapperir import ir as wir
 from wrapperir.diagnostics import LinePath
-from wrapperir.ir.blocks import BLOCK_FIELDS, nested_blocks
+from wrapperir.trace.inserted_lines import insert_lines
 from wrapperir.trace.points import Point, PointRole
 
 Sink: TypeAlias = Callable[[int, "torch.Tensor | wir.Number"], None]
@@ -56,14 +55,10 @@ def with_observations(program: wir.Program, points: Sequence[Point]) -> wir.Prog
     may mention.  Linear in the program.
     """
     added: dict[LinePath, list[wir.BodyLine]] = {}
-    entry: list[wir.BodyLine] = []
     for number, point in enumerate(points):
         line = _observation(number, point)
-        if point.path[0] == "symbols":
-            entry.append(line)
-        else:
-            added.setdefault(point.path, []).append(line)
-    return evolve(program, lines=(*entry, *_inserted(program.lines, (), added)))
+        added.setdefault(() if point.path[0] == "symbols" else point.path, []).append(line)
+    return insert_lines(program, added, {(): added.get((), ())})
 
 
 def _observation(number: int, point: Point) -> wir.ExternKernelLine:
@@ -76,37 +71,6 @@ def _observation(number: int, point: Point) -> wir.ExternKernelLine:
         device=point.device,
         stream=point.stream,
     )
-
-
-def _inserted(
-    lines: Sequence[wir.BodyLine],
-    prefix: LinePath,
-    added: Mapping[LinePath, Sequence[wir.BodyLine]],
-) -> tuple[wir.BodyLine, ...]:
-    made: list[wir.BodyLine] = []
-    held: list[wir.BodyLine] = []
-    for index, line in enumerate(lines):
-        path = (*prefix, "lines", index)
-        if not isinstance(line, wir.SymbolDefinitionLine | wir.MultiOutputLine):
-            made += held
-            held.clear()
-        made.append(_with_blocks(line, path, added))
-        held += added.get(path, ())
-    return (*made, *held)
-
-
-def _with_blocks(
-    line: wir.BodyLine,
-    path: LinePath,
-    added: Mapping[LinePath, Sequence[wir.BodyLine]],
-) -> wir.BodyLine:
-    if type(line) not in BLOCK_FIELDS:
-        return line
-    blocks: dict[str, Any] = {
-        name: evolve(block, lines=_inserted(block.lines, (*path, name), added))
-        for name, block in nested_blocks(line)
-    }
-    return evolve(line, **blocks)
 
 
 def _observe(value: "torch.Tensor | wir.Number", point: int) -> None:

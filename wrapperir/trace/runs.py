@@ -4,14 +4,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import torch
-from attrs import define, evolve, field, frozen
+from attrs import define, field, frozen
 
 from wrapperir import ir as wir
-from wrapperir.diagnostics import Diagnostic, DiagnosticError, LinePath
-from wrapperir.emit import Emitter, Loaded, Value, emit_program
+from wrapperir.diagnostics import LinePath
+from wrapperir.emit import Emitter, Loaded, Value
 from wrapperir.emit.pipeline import load_artifact
 from wrapperir.interp import Interpreter, LineNames
 from wrapperir.passes import open_graph_regions
+from wrapperir.trace.inserted_lines import emit_with_operators
 from wrapperir.trace.observation import observing, with_observations
 from wrapperir.trace.points import Point, PointRole, points_of
 from wrapperir.trace.summary import ValueSummary, summarize
@@ -102,7 +103,7 @@ class TracedProgram:
             Exception: emitted code raises it.
         """
         chosen = points_of(self.program) if points is None else tuple(points)
-        given = [_copy(value) for value in inputs]
+        given = [copy_value(value) for value in inputs]
         kept = tuple(given)
         torch.manual_seed(self.seed)  # pyright: ignore[reportUnknownMemberType]
         if self.emitter is None:
@@ -133,11 +134,7 @@ class TracedProgram:
         if self._loaded is not None and self._loaded[0] == points:
             return self._loaded[1]
         observed = with_observations(self.program, points)
-        try:
-            artifact = emit_program(observed, emitter)
-        except DiagnosticError as error:
-            advised = [_advised(found) for found in error.diagnostics]
-            raise DiagnosticError(*advised) from error.__cause__
+        artifact = emit_with_operators(observed, emitter)
         constants = {key: value.clone() for key, value in self.constants.items()}
         call = load_artifact(observed, artifact, emitter, constants)
         # A program that writes its constants or keeps memory must begin anew.
@@ -180,7 +177,7 @@ def trace_program(
     return ValueTrace(traced.program, tuple(events), outputs)
 
 
-def _copy(value: Value) -> Value:
+def copy_value(value: Value) -> Value:
     """Return a tensor in a copy of its whole storage, and another value as it is."""
     if not isinstance(value, torch.Tensor):
         return value
@@ -209,10 +206,3 @@ def _after_lines(points: Sequence[Point], observer: Observer) -> "AfterLine":
             observe(point, names)
 
     return after_line
-
-
-def _advised(found: Diagnostic) -> Diagnostic:
-    if found.subject is None or not found.subject.startswith("wrapperir_trace."):
-        return found
-    hint = "give a second emitter for what observes values, such as acme+python"
-    return evolve(found, path=None, hint=hint)
