@@ -1,16 +1,12 @@
-r"""Writes a memory report as a trace that Perfetto and chrome://tracing open.
+"""Writes a memory report as a trace that Perfetto and chrome://tracing open.
 
-The format is Chrome's JSON trace events ("Trace Event Format", by the Chromium authors):
-a version of the program is a process, with counters of bytes and a slice a buffer.  One
-line of the program is one microsecond.  Perfetto's own importer is stricter than the
-format: it tells threads apart by their numbers alone, and reads no ``\u`` escapes.
+A version of the program is a process, with counters of bytes and a slice a buffer.  One
+line of the program is one microsecond.
 """
 
 import heapq
-import json
 from collections.abc import Iterator, Sequence
 from itertools import count
-from typing import TypeAlias, Union
 
 from wrapperir.report.text import UNCOUNTED, visible
 from wrapperir.report.timeline import (
@@ -19,49 +15,41 @@ from wrapperir.report.timeline import (
     ProgramTimeline,
     TimelineBuffer,
 )
-
-Json: TypeAlias = Union[str, int, list["Json"], dict[str, "Json"]]
-TraceEvent: TypeAlias = dict[str, Json]
+from wrapperir.report.trace_events import TraceEvent, event, format_events, named
 
 
 def format_perfetto(report: MemoryReport) -> str:
     """Return the trace as JSON text."""
-    events: list[Json] = []
+    events: list[TraceEvent] = []
     threads = count(len(report.versions) + 1)
     for process, version in enumerate(report.versions, 1):
         name = f"{report.program} of {report.source}, {version.label}"
-        events.append(_named("process", process, process, name))
+        events.append(named("process", process, process, name))
         events += _version_events(version, process, threads)
-    symbols: dict[str, Json] = {
-        visible(s.name): visible(f"{s.value} ({s.reason})") for s in report.symbols
-    }
-    trace: Json = {
-        "traceEvents": events,
-        "otherData": {"time": "1 us is a line of the program", **symbols},
-    }
-    return json.dumps(trace, separators=(",", ":"), ensure_ascii=False) + "\n"
+    symbols = {each.name: f"{each.value} ({each.reason})" for each in report.symbols}
+    return format_events(events, {"time": "1 us is a line of the program", **symbols})
 
 
 def _version_events(
     version: ProgramTimeline, process: int, threads: Iterator[int]
 ) -> Iterator[TraceEvent]:
     thread = next(threads)
-    yield _named("thread", process, thread, "lines")
+    yield named("thread", process, thread, "lines")
     for index, line in enumerate(version.lines):
         place: TraceEvent = {"cat": "line", "tid": thread, "ts": index, "dur": 1}
-        yield _event("X", line.text, process, {"line": line.number}) | place
+        yield event("X", line.text, process, {"line": line.number}) | place
     for memory in version.memories:
         yield from _counters(memory, process)
         for what, counted in (("buffers", True), (UNCOUNTED, False)):
             own = [buffer for buffer in memory.buffers if buffer.kind.counted is counted]
             for lane, buffers in enumerate(lanes(own), 1):
                 thread = next(threads)
-                yield _named("thread", process, thread, f"{memory.memory} {what} {lane}")
+                yield named("thread", process, thread, f"{memory.memory} {what} {lane}")
                 for b in buffers:
                     arguments = _arguments(b, version)
                     place = {"cat": "buffer", "tid": thread}
                     place |= {"ts": b.begin, "dur": b.end - b.begin}
-                    yield _event("X", f"%{b.name}", process, arguments) | place
+                    yield event("X", f"%{b.name}", process, arguments) | place
 
 
 def lanes(buffers: Sequence[TimelineBuffer]) -> list[list[TimelineBuffer]]:
@@ -89,8 +77,8 @@ def _counters(memory: MemoryTimeline, process: int) -> Iterator[TraceEvent]:
         previous = None
         for index, value in enumerate([*values, 0]):
             if value != previous:
-                event = _event("C", f"{memory.memory} {name}", process, {"bytes": value})
-                yield event | {"ts": index}
+                change = event("C", f"{memory.memory} {name}", process, {"bytes": value})
+                yield change | {"ts": index}
             previous = value
 
 
@@ -111,12 +99,3 @@ def _arguments(buffer: TimelineBuffer, version: ProgramTimeline) -> TraceEvent:
         arguments["from"] = buffer.provenance
     texts: TraceEvent = {key: visible(value) for key, value in arguments.items()}
     return {"bytes": buffer.size, **texts}
-
-
-def _named(kind: str, process: int, thread: int, name: str) -> TraceEvent:
-    event = _event("M", f"{kind}_name", process, {"name": visible(name)})
-    return event | {"tid": thread}
-
-
-def _event(phase: str, name: str, process: int, arguments: TraceEvent) -> TraceEvent:
-    return {"name": visible(name), "ph": phase, "pid": process, "args": arguments}
