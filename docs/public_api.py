@@ -67,6 +67,7 @@ MODULES = (
     "wrapperir.pipelines",
     "wrapperir.planning",
     "wrapperir.plugin",
+    "wrapperir.profiling",
     "wrapperir.reduce",
     "wrapperir.testing",
     "wrapperir.text",

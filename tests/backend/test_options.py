@@ -130,8 +130,8 @@ def test_a_user_of_torch_compile_sees_the_options() -> None:
     expected = (
         "WIR660: backend wrapperir has no option 'dump_dri' (did you mean dump_dir? the"
         " options are emitter, passes, graphs, dump_dir, check_memory, compile_graph,"
-        " fallback_emitter, fallback, frontend, rounding, bug_report, bug_report_data, and"
-        " the settings of torch._inductor.config)"
+        " fallback_emitter, fallback, frontend, rounding, bug_report, bug_report_data,"
+        " profile, and the settings of torch._inductor.config)"
     )
     assert str(error.value) == expected
 

@@ -368,8 +368,8 @@ def test_permissions_and_links_stay(folder: Path) -> None:
 
 COMMANDS = [
     *("compile", "diff-run", "emit", "explain", "graphs", "lower", "memory", "opt"),
-    *("package", "partition", "plugins", "print", "reduce", "run", "tune", "verify"),
-    "view",
+    *("package", "partition", "plugins", "print", "profile", "reduce", "run", "tune"),
+    *("verify", "view"),
 ]
 
 
@@ -389,7 +389,7 @@ def test_the_examples_of_each_help_run(folder: Path, command: str) -> None:
 def test_the_help_says_what_executes_code(folder: Path) -> None:
     for command in COMMANDS:
         executes = "This executes code" in invoke(command, "--help").stdout
-        wanted = {"compile", "diff-run", "lower", "reduce", "run", "tune"}
+        wanted = {"compile", "diff-run", "lower", "profile", "reduce", "run", "tune"}
         assert executes == (command in wanted), command
     assert isinstance(main, click.Group)
     assert main.list_commands(click.Context(main)) == COMMANDS

@@ -189,17 +189,17 @@ def preparing(options: BackendOptions, inputs: Sequence[Any]) -> "Prepare":
 def cache_key(options: BackendOptions) -> str | None:
     """Return the key of how programs are compiled; ``None`` if they are not to be kept.
 
-    Programs are not kept if they are dumped or reports are asked for, if a function of the
-    user's compiles the emitted graph or is a pass, or if the emitter is an object, which
-    may have settings of its own.
+    Programs are not kept if they are dumped, or reports or profiles are asked for, if a
+    function of the user's compiles the emitted graph or is a pass, or if the emitter is an
+    object, which may have settings of its own.
     """
     import torch
 
     from wrapperir.emit.default_passes import can_tile, installed_passes
     from wrapperir.plugin import plugin_manager
 
-    folders = options.dump_dir is not None or options.bug_report is not None
-    other = folders or options.compile_graph is not None
+    folders = (options.dump_dir, options.bug_report, options.profile)
+    other = any(folders) or options.compile_graph is not None
     named = isinstance(options.emitter, str)
     if other or not named or not isinstance(options.fallback_emitter, str | None):
         return None
@@ -240,8 +240,8 @@ def compile_lowered(
 
     Raises:
         DiagnosticError: as :func:`wrapperir.emit.compile_program`; WIR661, the
-            ``dump_dir`` cannot be written; WIR705, the emitter makes no graphs for
-            ``compile_graph``.
+            ``dump_dir`` or ``profile`` cannot be written; WIR705, the emitter makes no
+            graphs for ``compile_graph``.
     """
     from wrapperir.emit import compile_program
     from wrapperir.emit.default_passes import passes_to_run
@@ -250,21 +250,37 @@ def compile_lowered(
     root = options.dump_dir
     try:
         folder = None if root is None else dump_folder(root, role)
+        if options.profile is not None:
+            options.profile.mkdir(parents=True, exist_ok=True)
     except OSError as error:
+        name = "dump_dir" if error.filename != str(options.profile) else "profile"
         raise Code.INVALID_OPTION.error(
-            f"option 'dump_dir': {str(root)!r} cannot be written: {error.strerror}"
+            f"option {name!r}: {error.filename!r} cannot be written: {error.strerror}"
         ) from error
 
     def compile(emitter: Emitter, passes: "Sequence[PassLike]") -> "Loaded":
-        return compile_program(
+        compiled: list[OutputCode] = []
+
+        def note(code: OutputCode) -> None:
+            compiled.append(code)
+            if show is not None:
+                show(code)
+
+        loaded = compile_program(
             lowered.program,
             emitter=emitter,
             passes=passes,
             constants=lowered.constants,
             dump_dir=folder,
             check_memory=options.check_memory,
-            show=show,
+            show=show if options.profile is None else note,
         )
+        if options.profile is None:
+            return loaded
+        from wrapperir.backend.profiled_program import ProfiledProgram
+
+        program, constants = compiled[-1].program, lowered.constants
+        return ProfiledProgram(program, emitter, constants, loaded, options.profile, role)
 
     alone, partitioning = chosen_emitters(options)
     _report_missing_kernels(lowered, alone, options, falls_back=partitioning is not None)

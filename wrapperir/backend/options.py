@@ -36,7 +36,8 @@ class BackendOptions:
     values of half types are rounded then: ``"fused"``, where they are stored, or
     ``"eager"``, after each operator.  In ``bug_report``, a folder is written for each
     failure; by default it is the one that ``WRAPPERIR_BUG_REPORT`` names.  It holds no
-    tensors, except with ``bug_report_data`` the inputs.
+    tensors, except with ``bug_report_data`` the inputs.  In ``profile``, a folder with a
+    profile is written for each program, on its first call.
     """
 
     emitter: str | Emitter = "python"
@@ -51,6 +52,7 @@ class BackendOptions:
     rounding: str = "fused"
     bug_report: Path | None = Factory(report_folder)
     bug_report_data: bool = False
+    profile: Path | None = None
     settings: Mapping[str, object] = Factory(dict[str, object])
 
 
@@ -107,6 +109,7 @@ def read_options(options: Mapping[str, object]) -> BackendOptions:
         rounding=_one_of("rounding", options, "fused", "eager"),
         bug_report=_path("bug_report", options) or report_folder(),
         bug_report_data=_flag("bug_report_data", options),
+        profile=_path("profile", options),
         settings=settings,
     )
 

@@ -8,7 +8,7 @@ from wrapperir import __version__
 
 _OWN_MODULES = (
     *("compile", "diff-run", "explain", "graphs", "lower", "memory"),
-    *("partition", "plugins", "reduce", "run", "tune", "view"),
+    *("partition", "plugins", "profile", "reduce", "run", "tune", "view"),
 )
 _MODULES = {
     **dict.fromkeys(_OWN_MODULES),
@@ -48,6 +48,6 @@ def main() -> None:
     """Check, print, transform, run and compile host programs around tensor kernels.
 
     A program is a .wir or .json file, a directory that compile wrote, or - for standard
-    input.  Only compile, diff-run, lower, reduce, run, tune and plugins check execute code;
-    plugins, emit and what they import are installed packages.
+    input.  Only compile, diff-run, lower, profile, reduce, run, tune and plugins check
+    execute code; plugins, emit and what they import are installed packages.
     """

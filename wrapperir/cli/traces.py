@@ -4,13 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 import click
-from attrs import evolve
 
 from wrapperir.cli.source import Source, printed, working_on
 from wrapperir.diagnostics import Code, DiagnosticError, first_line
 from wrapperir.ir import OriginTable
 from wrapperir.ir.blocks import parts_on
-from wrapperir.text import format_line
+from wrapperir.report import line_head
 
 if TYPE_CHECKING:
     import torch
@@ -81,9 +80,7 @@ class _Shown:
 
     def _line(self, path: "LinePath") -> str:
         *_, line = parts_on(self._program, path)
-        text = format_line(evolve(cast("AnyLine", line), provenance=None)).partition("\n")[
-            0
-        ]
+        text = line_head(cast("AnyLine", line))
         position = self._source.positions.get(path)
         number = "" if position is None else f"{position.line}: "
         origin = self._table.source_of(path)

@@ -14,7 +14,6 @@ from typing import TypeAlias, Union, get_args
 from attrs import frozen
 
 from wrapperir.ir.arguments import Argument, KernelArgument, SymbolKind, SymbolSource
-from wrapperir.ir.collective import CollectiveLine, WaitCollectiveLine
 from wrapperir.ir.definition import DefinitionLine, Line
 from wrapperir.ir.expr import Expr
 from wrapperir.ir.kernel import ZeroMode
@@ -37,7 +36,6 @@ __all__ = [
     "Block",
     "BlockParameter",
     "BodyLine",
-    "CollectiveLine",
     "CommentLine",
     "ConditionalLine",
     "ExternKernelLine",
@@ -52,7 +50,6 @@ __all__ = [
     "ReuseLine",
     "SubgraphCallLine",
     "SymbolDefinitionLine",
-    "WaitCollectiveLine",
     "WaitEventLine",
     "WhileLoopLine",
     "keyword",
@@ -348,8 +345,6 @@ BodyLine: TypeAlias = Union[
     MultiOutputLine,
     RecordEventLine,
     WaitEventLine,
-    CollectiveLine,
-    WaitCollectiveLine,
     SymbolDefinitionLine,
     AssertLine,
     ConditionalLine,

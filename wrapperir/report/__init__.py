@@ -6,6 +6,10 @@ from wrapperir.report.explanation_text import format_explanation, format_explana
 from wrapperir.report.memory_page import buffer_kinds, format_html, kind_data, version_data
 from wrapperir.report.offline_page import PageData, PagePart, format_page
 from wrapperir.report.perfetto import format_perfetto
+from wrapperir.report.profile import KernelProfile, LineProfile, Profile, Slice
+from wrapperir.report.profile_json import format_profile_json
+from wrapperir.report.profile_text import format_profile
+from wrapperir.report.profile_trace import format_profile_trace
 from wrapperir.report.spans import line_head
 from wrapperir.report.symbol_values import SymbolValueError, check_values, choose_values
 from wrapperir.report.text import counted, format_report, visible
@@ -13,9 +17,13 @@ from wrapperir.report.timeline import MemoryReport
 
 __all__ = [
     "Explanation",
+    "KernelProfile",
+    "LineProfile",
     "MemoryReport",
     "PageData",
     "PagePart",
+    "Profile",
+    "Slice",
     "SymbolValueError",
     "buffer_kinds",
     "build_timeline",
@@ -28,6 +36,9 @@ __all__ = [
     "format_html",
     "format_page",
     "format_perfetto",
+    "format_profile",
+    "format_profile_json",
+    "format_profile_trace",
     "format_report",
     "kind_data",
     "line_head",

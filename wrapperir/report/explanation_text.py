@@ -63,14 +63,15 @@ def _line_rows(line: ExplainedLine) -> Iterator[str]:
     number = "" if line.number is None else f"{line.number}: "
     yield f"  {number}{does}{visible(line.text)}"
     if line.nodes:
-        yield f"      from {_listed(line.nodes)}"
+        yield f"      from {listed(line.nodes)}"
     if line.others:
-        yield f"      fused with {_listed(line.others)}"
+        yield f"      fused with {listed(line.others)}"
     if line.passes:
         yield f"      by {', '.join(line.passes)}"
 
 
-def _listed(names: tuple[str, ...]) -> str:
+def listed(names: tuple[str, ...]) -> str:
+    """Return names of nodes, and how many more there are."""
     shown, more = names[:_MOST], len(names) - _MOST
     return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 

@@ -144,7 +144,7 @@ def _origin(version: ProgramTimeline, buffer: TimelineBuffer) -> Iterator[str]:
     """Yield the lines that make a buffer and first write it, and where they come from."""
     for index in (buffer.line, buffer.writer):
         if index is not None:
-            yield f"{place(version, index)}: {_shortened(version.lines[index].text)}"
+            yield f"{place(version, index)}: {shortened(version.lines[index].text)}"
     if buffer.provenance:
         yield f"from {buffer.provenance}"
 
@@ -158,7 +158,8 @@ def lifetime(version: ProgramTimeline, buffer: TimelineBuffer) -> str:
     return f"line {first}" if first == last else f"lines {first}-{last}"
 
 
-def _shortened(text: str) -> str:
+def shortened(text: str) -> str:
+    """Return text that is cut where it is long."""
     return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 3]}..."
 
 

@@ -1,0 +1,59 @@
+"""Bytes that lines read and write, by what they access."""
+
+import pytest
+
+from wrapperir.analysis.line_traffic import LineTraffic, line_traffic
+from wrapperir.ir import EvaluationError
+from wrapperir.ir.line_effects import LineEffects, value_types
+from wrapperir.text import parse_program
+
+TEXT = """\
+wrapperir 1
+
+kernel_definition @scale cpp(x: read f32*, y: read_write f32*, n: i64) {
+  entry = scale
+  source {
+    | extern "C" void scale(const float* x, float* y, long n) {}
+  }
+}
+
+program @main(%x: f32[s0, 8], %w: f32[4, 3; stride 0, 1]) {
+  symbol s0: int 2..9 = size(%x, 0)
+
+  %y = allocate f32[s0, 8]
+  kernel_call @scale(%x, %y, s0)
+  %v = reinterpret %x as f32[8]
+  %t = extern_kernel aten.reshape.default(%x, [8, s0]) aliases(%x) : f32[8, s0]
+  %p = extern_kernel aten.topk.default(%w, 1) : (f32[4, 1], i64[4, 1])
+  extern_kernel aten.add_.Tensor(%y, %y) writes(%y)
+  %z = extern_kernel aten.nonzero.default(%x) : i64[u0, 2]
+  symbol_definition u0: int 0.. = size(%z, 0)
+  return
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("index", "read", "written"),
+    [
+        (0, 0, 0),
+        (1, 3 * 8 * 4 * 2, 3 * 8 * 4),
+        (2, 0, 0),
+        (3, 0, 0),  # it may be a view
+        (4, 3 * 4, 4 * 4 + 4 * 8),  # the rows of %w are one row
+        (5, 3 * 8 * 4, 3 * 8 * 4),  # an argument that is given twice
+    ],
+)
+def test_each_value_counts_once_as_read_and_once_as_written(
+    index: int, read: int, written: int
+) -> None:
+    program = parse_program(TEXT)
+    done = LineEffects.of_program(program).visit(program.lines[index])
+    assert line_traffic(done, value_types(program), {"s0": 3}) == LineTraffic(read, written)
+
+
+def test_sizes_that_are_not_known_are_an_error() -> None:
+    program = parse_program(TEXT)
+    done = LineEffects.of_program(program).visit(program.lines[6])
+    with pytest.raises(EvaluationError):
+        line_traffic(done, value_types(program), {"s0": 3})

@@ -1,0 +1,147 @@
+"""Writes a profile as text: where the time goes, and the slowest lines and kernels."""
+
+from collections.abc import Iterator, Sequence
+
+from wrapperir.report.explanation_text import listed
+from wrapperir.report.profile import KernelProfile, LineProfile, Profile
+from wrapperir.report.text import counted, format_bytes, shortened, visible
+
+_MOST = 15
+"""Lines, and kernels, that the text shows."""
+
+_UNITS = (("s", 1e9), ("ms", 1e6), ("us", 1e3))
+
+
+def format_profile(profile: Profile) -> str:
+    """Return a profile as lines of text; control characters are shown escaped."""
+    return "".join(f"{visible(line)}\n" for line in _rows(profile))
+
+
+def _rows(profile: Profile) -> Iterator[str]:
+    calls = counted(profile.repeats, "call")
+    yield f"profile of @{profile.program} with {profile.emitter}, medians of {calls}"
+    for name, value in profile.symbols:
+        yield f"with {name} = {value}"
+    yield ""
+    for name, text in _summary(profile):
+        yield f"  {name:<12} {text}"
+    shown = _slowest(profile)
+    if shown:
+        yield ""
+        yield from _line_table(profile, shown)
+    kernels = profile.kernels
+    if len(kernels) > 1:
+        yield ""
+        yield from _kernel_table(profile, kernels)
+
+
+def _summary(profile: Profile) -> Iterator[tuple[str, str]]:
+    yield "a call", format_ns(profile.unprofiled_ns)
+    longer = "" if profile.overhead is None else f" ({profile.overhead:+.0%})"
+    marks = counted(profile.marks, "mark")
+    yield "with marks", f"{format_ns(profile.profiled_ns)}{longer}, for {marks}"
+    if profile.opened_regions:
+        yield "", "graph regions are replayed in a call, and opened with marks"
+    launching = sum(line.launches for line in profile.lines)
+    lines = counted(launching, "line")
+    yield "work", f"{format_ns(profile.work_ns)}, of {lines} with kernels and operators"
+    yield "gaps", f"{format_ns(profile.gaps_ns)}, in which a device waits for these lines"
+    around = f"{format_ns(profile.entry_ns)} and {format_ns(profile.return_ns)}"
+    yield "host", f"{around} before the first line and after the last one"
+    yield "memory", _memory(profile)
+
+
+def _memory(profile: Profile) -> str:
+    text = f"{format_bytes(profile.peak_bytes)} at most, of the program's own"
+    at = (line for line in profile.lines if line.live_bytes == profile.peak_bytes)
+    line = next(at, None)
+    if line is not None and line.number is not None and profile.peak_bytes:
+        text += f", at line {line.number}"
+    if profile.allocator_peak_bytes is not None:
+        text += f"; {format_bytes(profile.allocator_peak_bytes)} of the GPU's allocator"
+    return text
+
+
+def _slowest(profile: Profile) -> list[LineProfile]:
+    """Return the slowest lines; where a GPU works, those that give it work."""
+    on_gpu = any(line.device_ns is not None for line in profile.lines)
+    lines = [x for x in profile.lines if x.ns and (x.launches or not on_gpu)]
+    return sorted(lines, key=lambda line: -line.ns)[:_MOST]
+
+
+def _line_table(profile: Profile, shown: Sequence[LineProfile]) -> Iterator[str]:
+    yield "the slowest lines:"
+    rows = [("time", "share", "gap before", "moved", "GB/s", "line")]
+    for line in shown:
+        gap = "" if line.gap_ns is None else format_ns(line.gap_ns)
+        number = "" if line.number is None else f"{line.number}: "
+        times = f" ({line.count} times)" if line.count > 1 else ""
+        figures = (
+            *(format_ns(line.ns), _share(line.ns, profile), gap),
+            *(_moved(line.moved_bytes), _rate(line.bandwidth)),
+        )
+        rows.append((*figures, f"{number}{shortened(line.text)}{times}"))
+    origins = ["", *map(_origin, shown)]
+    for row, origin in zip(_aligned(rows), origins, strict=True):
+        yield row
+        if origin:
+            yield f"      from {origin}"
+    hidden = sum(line.launches for line in profile.lines) - sum(x.launches for x in shown)
+    if hidden > 0:
+        yield f"  and {counted(hidden, 'line')} more with kernels and operators"
+
+
+def _kernel_table(profile: Profile, kernels: Sequence[KernelProfile]) -> Iterator[str]:
+    yield "kernels and operators:"
+    rows = [("time", "share", "calls", "moved", "GB/s", "name")]
+    for kernel in kernels[:_MOST]:
+        rows.append(
+            (
+                *(format_ns(kernel.ns), _share(kernel.ns, profile), str(kernel.calls)),
+                *(_moved(kernel.moved_bytes), _rate(kernel.bandwidth), kernel.name),
+            )
+        )
+    yield from _aligned(rows)
+    if len(kernels) > _MOST:
+        yield f"  and {len(kernels) - _MOST} more"
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    """Yield rows with all columns but the last to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for *figures, last in rows:
+        padded = (f"{x:>{w}}" for x, w in zip(figures, widths, strict=False))
+        yield f"  {'  '.join(padded)}  {last}".rstrip()
+
+
+def _origin(line: LineProfile) -> str:
+    nodes = listed(line.nodes)
+    if line.source is None:
+        return nodes
+    return f"{line.source} ({nodes})" if nodes else line.source
+
+
+def _share(ns: int, profile: Profile) -> str:
+    whole = profile.work_ns + profile.gaps_ns
+    return f"{ns / whole:.0%}" if whole else ""
+
+
+def _moved(count: int | None) -> str:
+    return "" if not count else format_bytes(count)
+
+
+def _rate(bandwidth: float | None) -> str:
+    if bandwidth is None:
+        return ""
+    value = bandwidth / 1e9
+    return f"{value:.{0 if value >= 100 else 1 if value >= 10 else 2}f}"
+
+
+def format_ns(ns: int) -> str:
+    """Return a time in the largest unit that leaves at least one: ``12.3 us``."""
+    for unit, size in _UNITS:
+        if abs(ns) >= size:
+            value = ns / size
+            digits = 2 if value < 10 else 1 if value < 100 else 0
+            return f"{value:.{digits}f} {unit}"
+    return f"{ns} ns"
