@@ -13,6 +13,7 @@ from wrapperir.emit.assert_messages import (
     scalar_message,
 )
 from wrapperir.emit.context import provenances_to_show
+from wrapperir.emit.partial_lines import OperatorCollectives
 from wrapperir.text import format_type
 from wrapperir_cpp.blocks import CppBlocks
 from wrapperir_cpp.bounds import emit_place_check, emit_view_check
@@ -42,7 +43,7 @@ from wrapperir_cpp.streams import (
 from wrapperir_cpp.triton_kernels import TRITON_KERNELS
 
 
-class CppLines(wir.LineVisitor[None]):
+class CppLines(OperatorCollectives):
     """Appends each line's C++ to ``context.writer``.
 
     Lines that C++ cannot express are given to ``context.report``.  An emitter for another

@@ -9,13 +9,13 @@ from typing import cast
 
 from wrapperir.diagnostics import DiagnosticError, LinePath
 from wrapperir.emit.context import ProgramFacts
+from wrapperir.emit.partial_lines import OperatorCollectives
 from wrapperir.fx import GraphParts, functions
 from wrapperir.ir import (
     BodyLine,
     CommentLine,
     FreeLine,
     KernelDefinitionLine,
-    LineVisitor,
     MultiKernelLine,
     MultiOutputLine,
     Program,
@@ -33,7 +33,7 @@ from wrapperir_fx.streams import (
 )
 
 
-class LineGraph(GraphContext, LineVisitor[None]):
+class LineGraph(GraphContext, OperatorCollectives):
     """Appends each line's nodes to one graph."""
 
     visit_allocate = memory.emit_allocate

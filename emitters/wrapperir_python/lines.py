@@ -10,6 +10,7 @@ from wrapperir.diagnostics import LinePath
 from wrapperir.emit import Fragment, SourceWriter, fragment, joined
 from wrapperir.emit.context import provenances_to_show
 from wrapperir.emit.graph_regions import RegionStreams, region_streams
+from wrapperir.emit.partial_lines import OperatorCollectives
 from wrapperir.emit.python.compiled_launches import (
     emit_compilation,
     emit_compiled_kernel,
@@ -36,7 +37,7 @@ from wrapperir_python.regions import emit_region, reason_against_recording
 from wrapperir_python.streams import emit_actions, emit_zero, on_stream
 
 
-class PythonLines(PythonContext, wir.LineVisitor[None]):
+class PythonLines(PythonContext, OperatorCollectives):
     """Appends each line's Python to ``writer``; definitions go to ``module``.
 
     Subclasses override ``visit_*`` methods, or the methods of

@@ -40,3 +40,9 @@ def test_sizes_are_those_of_the_options(folder: Path) -> None:
 
 def test_a_place_that_cannot_be_written_is_reported_first(folder: Path) -> None:
     assert invoke("view", "add.wir", "-o", "gone/add.html").exit_code == 3
+
+
+def test_passes_run_before_and_each_is_a_step(folder: Path) -> None:
+    page = invoke("view", "--pass", "insert_frees, reuse_buffers", "add.wir").stdout
+    assert page.count('"call":') == 2
+    assert invoke("view", "--pass", "gone", "add.wir").exit_code == 1

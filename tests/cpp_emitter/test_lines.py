@@ -10,7 +10,7 @@ from tests.cpp_emitter.running import assert_same
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit import Value
 from wrapperir.interp import interpret
-from wrapperir.ir import LINES, Line, Program
+from wrapperir.ir import Line, Program
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.text import parse_program
 from wrapperir.verify import verify
@@ -64,7 +64,7 @@ def test_every_line_kind_has_a_case() -> None:
         program = parse_program(case.text)
         covered |= {type(line) for line in program.definitions}
         covered |= {type(line) for line in walk_lines(program.lines)}
-    assert covered == set(LINES)
+    assert covered == CppEmitter.support.lines
 
 
 TRITON = HEADER.replace(

@@ -1,4 +1,4 @@
-"""Collectives are operator calls of a graph like any other."""
+"""Collectives are calls of PyTorch's operators in a graph."""
 
 from collections.abc import Generator
 from pathlib import Path
@@ -39,10 +39,11 @@ def test_collectives(device: torch.device, group: distributed.ProcessGroup) -> N
     operators = torch.ops._c10d_functional
     (reduced,) = calls(ran.graph, operators.all_reduce_.default)
     assert reduced.args[1:] == ("sum", group.group_name)
-    (gathered,) = calls(ran.graph, operators.all_gather_into_tensor.default)
-    (scattered,) = calls(ran.graph, operators.reduce_scatter_tensor.default)
+    (gathered,) = calls(ran.graph, operators.all_gather_into_tensor_out.default)
+    (scattered,) = calls(ran.graph, operators.reduce_scatter_tensor_out.default)
     waits = calls(ran.graph, operators.wait_tensor.default)
-    assert [wait.args[0] for wait in waits] == [reduced.args[0], gathered, scattered]
+    written = [reduced.args[0], gathered.kwargs["out"], scattered.kwargs["out"]]
+    assert [wait.args[0] for wait in waits] == written
     nodes = list(ran.graph.graph.nodes)
     for wait in waits:
         (source,) = wait.all_input_nodes

@@ -44,6 +44,7 @@ kernel_definition @add opaque(a: read f32*, b: read_write f32*, o: write f32*, n
 
 program @main(%x: f32[s0, 4], %y: mutated f32[s0, 4], %p: bool[1]) {
   symbol s0: int 1..16 = size(%x, 0)
+  group "g" size 2
 
   %buf0 = allocate f32[s0, 4]
   %ws0 = allocate i32[8] workspace(zero_on_call)
@@ -60,6 +61,9 @@ program @main(%x: f32[s0, 4], %y: mutated f32[s0, 4], %p: bool[1]) {
   %next = reuse %buf0 as f32[s0, 4]
   %event = record_event @cuda stream(1)
   wait_event %event @cuda:0 stream(3)
+  %w0 = collective all_to_all "g" reads(%x) writes(%buf1) read_splits(s0) write_splits(0)
+  wait_collective %w0 reads(%x) writes(%buf1)
+  %w1 = collective all_reduce(sum) "g" reads(%y) writes(%y) stream(1)
   symbol_definition u0: int = item(%p)
   symbol_definition u1: int = size(%x, 0)
   assert_size_stride %x (s0, 4) (4, 1)
@@ -124,6 +128,12 @@ reinterpret: uses buf0; defines view (view buf0) on cpu
 reuse: uses buf0; defines next (moved buf0); drops buf0 on cpu
 record_event: defines event (none) on cuda, records event
 wait_event: uses event on cuda:0, awaits event
+collective: uses x buf1; defines w0 (none); cpu:0 0 reads x; cpu:0 0 writes all buf1 \
+on cpu, launches, starts w0; may fail
+wait_collective: uses w0 x buf1; cpu:0 0 reads x; cpu:0 0 reads writes buf1 \
+on cpu, launches, completes w0; may fail
+collective: uses y; defines w1 (none); cpu:0 1 reads writes y \
+on cpu, launches, starts w1; may fail
 symbol_definition: uses p; host reads p; waits; symbol u0; may fail
 symbol_definition: uses x; symbol u1; may fail
 assert_size_stride: uses x; may fail
@@ -168,6 +178,8 @@ def described(effects: Effects) -> str:
     text += ", launches" if effects.launches else ""
     text += f", records {effects.records}" if effects.records else ""
     text += f", awaits {effects.awaits}" if effects.awaits else ""
+    text += f", starts {effects.starts}" if effects.starts else ""
+    text += f", completes {effects.completes}" if effects.completes else ""
     text += "; waits" if effects.host_waits else ""
     text += f"; symbol {effects.symbol}" if effects.symbol else ""
     return text + ("; may fail" if effects.may_fail else "")
@@ -199,7 +211,7 @@ def test_a_line_names_its_symbols_and_not_its_blocks_symbols() -> None:
     for line in PROGRAM.lines:
         found.setdefault(keyword(line), set()).update(line_symbols(line))
     without = {"assert_alignment", "assert_not_nan", "comment", "free"}
-    without |= {"record_event", "symbol_definition", "wait_event"}
+    without |= {"record_event", "symbol_definition", "wait_collective", "wait_event"}
     assert found == {name: set() if name in without else {"s0"} for name in found}
     inner = Block(lines=PROGRAM.lines)
     (call,) = (line for line in PROGRAM.lines if keyword(line) == "subgraph_call")

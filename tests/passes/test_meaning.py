@@ -19,7 +19,7 @@ from wrapperir.testing.programs import programs
 from wrapperir.verify import verify
 
 # Kernels take a compiler run each: a few programs have them, most have operators alone.
-PROGRAMS = programs(languages=())
+PROGRAMS = programs(languages=(), collectives=True)
 EXAMPLES = settings(max_examples=draws(30, fuzz=60))
 
 

@@ -8,7 +8,7 @@ import torch
 from tests.python_emitter.line_cases import CASES, Case
 from tests.python_emitter.running import assert_same
 from wrapperir.interp import interpret
-from wrapperir.ir import LINES, Line, Program
+from wrapperir.ir import Line, Program
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.text import parse_program
 from wrapperir.verify import verify
@@ -65,7 +65,7 @@ def test_every_line_kind_has_a_case() -> None:
         program = parse_program(case.text)
         covered |= {type(line) for line in program.definitions}
         covered |= {type(line) for line in walk_lines(program.lines)}
-    assert covered == set(LINES)
+    assert covered == PythonEmitter.support.lines
 
 
 def test_a_symbol_out_of_its_range_is_a_fault() -> None:

@@ -143,13 +143,14 @@ def test_programs_have_what_memory_passes_have_to_deal_with() -> None:
         suppress_health_check=list(HealthCheck),
         phases=[Phase.generate],
     )
+    drawn = programs(max_steps=30, special_memory=True, collectives=True)
     with contextlib.suppress(NoSuchExample):
-        find(programs(max_steps=30, special_memory=True), is_last, settings=generate)
+        find(drawn, is_last, settings=generate)
     assert wanted <= seen, wanted - seen
 
 
 @slow
-@given(programs(languages=CPP, special_memory=True), SEEDS)
+@given(programs(languages=CPP, special_memory=True, collectives=True), SEEDS)
 def test_what_is_drawn_is_sound_to_all(program: Program, seed: int) -> None:
     assert verify(program) == ()
     assert memory_conflicts(program, example_symbols(program, seed)) == ()

@@ -30,13 +30,13 @@ SLOW = settings(
 
 
 @settings(SLOW, max_examples=draws(50, fuzz=100))
-@given(programs())
+@given(programs(collectives=True))
 def test_generated_programs_have_no_faults(program: Program) -> None:
     assert verify(program) == ()
 
 
 @settings(SLOW, max_examples=draws(20, fuzz=40))
-@given(programs(languages=(Language.TRITON,)), st.integers(0, 1000))
+@given(programs(languages=(Language.TRITON,), collectives=True), st.integers(0, 1000))
 def test_generated_programs_run_on_their_example_inputs(
     program: Program, seed: int
 ) -> None:
@@ -70,7 +70,7 @@ def test_every_line_kind_is_generated() -> None:
         phases=[Phase.generate],
     )
     with contextlib.suppress(NoSuchExample):
-        find(programs(), is_last, settings=generate)
+        find(programs(collectives=True), is_last, settings=generate)
     assert seen == set(LINES)
 
 

@@ -15,21 +15,35 @@ from tests.view.small_program import write_model
 from wrapperir.emit import Emitter
 from wrapperir.emit.pipeline import find_emitter
 from wrapperir.ir import Program
+from wrapperir.pipelines import find_passes
 from wrapperir.report import visible
 from wrapperir.testing import programs
-from wrapperir.text import format_with_positions, parse_with_positions
-from wrapperir.view import ProgramText, ProgramView, format_view, view_program
+from wrapperir.text import (
+    format_program,
+    format_with_positions,
+    parse_program,
+    parse_with_positions,
+)
+from wrapperir.view import ProgramText, ProgramView, format_view, run_steps, view_program
+from wrapperir.view.pass_steps import PassStep
 
 SLOWEST = 100
 """Milliseconds of the longest task while a pane is scrolled."""
 
 
-def viewed(text: str, emitters: Sequence[Emitter] | None = None) -> ProgramView:
+def viewed(
+    text: str, emitters: Sequence[Emitter] | None = None, passes: str = ""
+) -> ProgramView:
+    """Return the view of the program of a text, after passes."""
+    steps: tuple[PassStep, ...] = ()
+    if passes:
+        result, steps = run_steps(parse_program(text), find_passes(passes), {})
+        text = format_program(result)
     parsed = parse_with_positions(text)
     if emitters is None:
         emitters = [find_emitter(name) for name in ("python", "cpp", "fx")]
     shown = ProgramText(parsed.program, text, parsed.positions)
-    return view_program(shown, "model.wir", {}, emitters)
+    return view_program(shown, "model.wir", {}, emitters, steps)
 
 
 @pytest.fixture
@@ -160,6 +174,30 @@ def test_the_keyboard_moves_pins_and_unpins(small: Page) -> None:
     assert "aten.mm" in small.locator(".panel[data-name=program] .cursor").inner_text()
     small.keyboard.press("Escape")
     assert lit(small, "source") == []
+
+
+def test_the_slider_shows_what_each_pass_changed(opener: Opener, tmp_path: Path) -> None:
+    unused = "  %unused = allocate f32[8, 8]\n  free %unused\n"
+    text = write_model(tmp_path).replace("  %z = alloc", f"{unused}  %z = alloc")
+    passes = "insert_frees, remove_dead_lines, reuse_buffers"
+    page = opener.open(format_view(viewed(text, passes=passes)), height=1000)
+    page.click("#tabs [data-panel=passes]")
+    assert "1 of 3: insert_frees" in page.locator("#step").inner_text()
+    assert "nothing changed" in page.locator("#step").inner_text()
+    page.locator(".panel[data-name=passes] input").press("ArrowRight")
+    assert "2 of 3: remove_dead_lines" in page.locator("#step").inner_text()
+    assert "+0 −2" in page.locator("#step").inner_text()
+    removed = page.locator(".panel[data-name=passes] [data-change='-'] .code")
+    assert removed.all_inner_texts() == unused.splitlines()
+    page.locator(".panel[data-name=passes] .line", has_text="kernel_call @fused").click()
+    assert page.locator("#details h2").inner_text() == "value %y"
+    page.fill("#search", "- %unused")
+    page.locator("#results .group").first.wait_for()
+    assert page.locator("#results .group").all_inner_texts() == ["pass remove_dead_lines"]
+
+
+def test_without_passes_there_is_no_slider(small: Page) -> None:
+    assert small.locator("#tabs button").all_inner_texts() == ["Kernels", "Graph", "Memory"]
 
 
 def test_a_file_that_is_gone_is_named(opener: Opener, tmp_path: Path) -> None:

@@ -64,10 +64,16 @@ def print_command(program: str, to: str, output: str | None) -> None:
         "wrapperir verify add.wir",
         "wrapperir verify --format json add.wir",
         "wrapperir verify --operators add.wir",
+        "wrapperir verify --ranks add.wir add.wir",
         "wrapperir print add.wir | wrapperir verify -",
     ),
 )
-@options.program_argument
+@click.argument("programs", metavar="PROGRAM", nargs=-1, required=True)
+@click.option(
+    "--ranks",
+    is_flag=True,
+    help="Take a program for each rank, and also check that their collectives agree.",
+)
 @click.option(
     "--operators",
     is_flag=True,
@@ -76,12 +82,34 @@ def print_command(program: str, to: str, output: str | None) -> None:
 )
 @options.diagnostics_format_option
 @reporting
-def verify_command(program: str, operators: bool, form: Literal["text", "json"]) -> None:
+def verify_command(
+    programs: tuple[str, ...],
+    ranks: bool,
+    operators: bool,
+    form: Literal["text", "json"],
+) -> None:
     """Report every fault of PROGRAM that is certain without running it.
 
     Diagnostics go to standard output; the status is 1 if any is an error.
     Nothing of the program is executed.
     """
+    if len(programs) > 1 and not ranks:
+        raise click.UsageError("several programs are verified together with --ranks")
+    checked = [_verified(program, operators, form) for program in programs]
+    sound = [each for each in checked if each is not None]
+    if len(sound) < len(checked):
+        click.get_current_context().exit(ERRORS)
+    if ranks and not _ranks_agree(sound, form):
+        click.get_current_context().exit(ERRORS)
+    if form == "text":
+        for _, source in sound:
+            click.echo(f"{source.name}: no errors")
+
+
+def _verified(
+    program: str, operators: bool, form: Literal["text", "json"]
+) -> tuple[Program, Source] | None:
+    """Report the faults of a program; return it if it has no errors."""
     from wrapperir.verify import verify
 
     source = read_source(program)
@@ -94,12 +122,24 @@ def verify_command(program: str, operators: bool, form: Literal["text", "json"])
                 from wrapperir.interp.operator_check import check_operators
             found = (*found, *check_operators(parsed))
     except DiagnosticError as error:
-        found = error.diagnostics
+        report(error.diagnostics, source, form=form, err=False)
+        return None
     report(found, source, form=form, err=False)
-    if any(diagnostic.severity is Severity.ERROR for diagnostic in found):
-        click.get_current_context().exit(ERRORS)
-    if form == "text":
-        click.echo(f"{source.name}: no errors")
+    is_faulty = any(diagnostic.severity is Severity.ERROR for diagnostic in found)
+    return None if is_faulty else (parsed, source)
+
+
+def _ranks_agree(
+    checked: Sequence[tuple[Program, Source]], form: Literal["text", "json"]
+) -> bool:
+    """Report where the programs of several ranks do not agree; return whether they do."""
+    from wrapperir.verify import verify_ranks
+
+    found = verify_ranks([program for program, _ in checked])
+    for diagnostics, (_, source) in zip(found, checked, strict=True):
+        if diagnostics:
+            report(diagnostics, source, form=form, err=False)
+    return not any(found)
 
 
 @click.command(

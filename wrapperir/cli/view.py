@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 import click
 
 from wrapperir.cli import options
+from wrapperir.cli.passes import choose_passes, pass_option
 from wrapperir.cli.programs import errors_of, exit_with_errors
 from wrapperir.cli.progress import stage
-from wrapperir.cli.source import Source, open_program, reporting
+from wrapperir.cli.source import open_program, printed, reporting
 from wrapperir.cli.writing import check_output, write_output
-from wrapperir.ir import Program
 
 if TYPE_CHECKING:
     from wrapperir.emit import Emitter
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         "wrapperir view mlp.wir -o mlp.html",
         "wrapperir view --emitter cpp --emitter python mlp.wir -o mlp.html",
         "wrapperir view --size s0=32 add.wir -o add.html",
+        "wrapperir view --pass memory mlp.wir -o mlp.html",
     ),
 )
 @options.program_argument
@@ -33,12 +34,14 @@ if TYPE_CHECKING:
     help="Show the code of this emitter; repeat for several.  [default: all installed]",
 )
 @options.size_option
+@pass_option
 @options.output_option
 @reporting
 def view_command(
     program: str,
     emitters: tuple[str, ...],
     sizes: Mapping[str, tuple[int, ...]],
+    passes: tuple[str, ...],
     output: str | None,
 ) -> None:
     """Write a page of PROGRAM, beside its source and the code of emitters.
@@ -46,15 +49,30 @@ def view_command(
     On the page, what belongs together lights up: places in the source, nodes of the graph,
     lines, kernels, and emitted code.  It is one file that opens from disk and needs no
     network.  The Python files that the program's origins name are read and shown, as far
-    as they are here.  Nothing of the program is executed; an emitter is code of an
-    installed package.
+    as they are here.  With --pass, the page has what each pass changed; PROGRAM itself may
+    have errors that a pass mends.  Nothing of the program is executed; an emitter and a
+    pass of a plugin are code of an installed package.
     """
-    chosen = _find_emitters(emitters)
+    from wrapperir.report import SymbolValueError, choose_values
+    from wrapperir.view import ProgramText, format_view, run_steps, view_program
+
+    chosen, to_run = _find_emitters(emitters), choose_passes(passes)
     check_output(output)
     parsed, source = open_program(program)
-    exit_with_errors(errors_of(parsed), source)
     given = {name: values[-1] for name, values in sizes.items()}
-    write_output(output, _format_page(parsed, source, given, chosen))
+    try:
+        symbols = choose_values(parsed, given)
+    except SymbolValueError as error:
+        raise click.UsageError(str(error)) from None
+    values = {symbol.name: symbol.value for symbol in symbols}
+    with stage("running passes ..."):
+        result, steps = run_steps(parsed, to_run, values)
+    shown = printed(result, f"{source.name} (after the passes)") if to_run else source
+    exit_with_errors(errors_of(result), shown)
+    text = ProgramText(result, shown.text, shown.positions)
+    with stage("emitting the program ..."):
+        view = view_program(text, source.name, given, chosen, steps)
+    write_output(output, format_view(view))
 
 
 def _find_emitters(names: tuple[str, ...]) -> "list[Emitter]":
@@ -69,18 +87,3 @@ def _find_emitters(names: tuple[str, ...]) -> "list[Emitter]":
     if not names:
         return list(plugin_manager().emitters.values())
     return [find_emitter(name) for name in dict.fromkeys(names)]
-
-
-def _format_page(
-    program: Program, source: Source, sizes: Mapping[str, int], emitters: "list[Emitter]"
-) -> str:
-    from wrapperir.report import SymbolValueError
-    from wrapperir.view import ProgramText, format_view, view_program
-
-    with stage("emitting the program ..."):
-        try:
-            text = ProgramText(program, source.text, source.positions)
-            view = view_program(text, source.name, sizes, emitters)
-        except SymbolValueError as error:
-            raise click.UsageError(str(error)) from None
-    return format_view(view)

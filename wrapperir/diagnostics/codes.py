@@ -61,6 +61,8 @@ class Code(StrEnum):
     SYMBOL_SOURCE = "WIR115"  # A symbol is read from something that does not have it
     UNKNOWN_ORIGIN = "WIR116"  # A line's origin, or a place, is not listed (a warning)
     DUPLICATE_ORIGIN = "WIR117"  # Two origins have one name (a warning)
+    UNKNOWN_GROUP = "WIR118"  # A collective names a group that the program does not declare
+    INVALID_GROUP = "WIR119"  # A group is declared twice, or has no such size or rank
     # 2: lifetimes and aliases
     USE_AFTER_FREE = "WIR201"  # A value is used after its name was dropped
     DOUBLE_FREE = "WIR202"  # A name is freed that was dropped before
@@ -78,6 +80,11 @@ class Code(StrEnum):
     UNORDERED_USE = "WIR214"  # Two streams use memory without an order, and one writes
     UNORDERED_REUSE = "WIR215"  # Memory is reused while another stream may still use it
     INVALID_DONATION = "WIR216"  # A donated input is mutated, or is not a tensor
+    USED_BEFORE_WAIT = "WIR217"  # A tensor is used while a collective may still write it
+    WRITTEN_IN_FLIGHT = "WIR218"  # A tensor is written while a collective may still read it
+    DROPPED_IN_FLIGHT = "WIR219"  # A name is freed or reused before its collective's wait
+    NEVER_WAITED = "WIR220"  # Nothing waits for a collective in the block that starts it
+    WAITED_TWICE = "WIR221"  # Two lines wait for one collective
     # 3: types and layouts
     RANK_MISMATCH = "WIR301"  # A size and a stride have different numbers of dimensions
     NEGATIVE_EXTENT = "WIR302"  # A size, stride or offset is negative
@@ -138,6 +145,12 @@ class Code(StrEnum):
     OPERATOR_ARGUMENTS = "WIR441"  # An operator does not take the arguments of a call
     OPERATOR_RESULT = "WIR442"  # An operator returns or writes another type than declared
     UNDECLARED_WRITE = "WIR443"  # An operator writes an argument that ``writes`` lacks
+    COLLECTIVE_OPERANDS = "WIR444"  # A collective lacks an operand, or has one too many
+    COLLECTIVE_SHAPE = "WIR445"  # Tensors do not fit a collective and the group's size
+    NOT_A_WORK = "WIR446"  # A wait is for something else than a collective of its kind
+    RANK_GROUPS = "WIR450"  # The groups that the programs of several ranks declare differ
+    RANKS_DIFFER = "WIR451"  # Two ranks of a group start different collectives
+    RANKS_DEADLOCK = "WIR452"  # A rank waits for a collective that another never starts
     # 5: control flow
     OUTER_NAME = "WIR501"  # A block uses a name of the program around it
     BLOCK_PARAMETERS = "WIR502"  # A block's parameters do not fit the operands
@@ -247,6 +260,12 @@ class Code(StrEnum):
     RUN_RACE = "WIR841"  # Two streams use memory in an order that nothing sets
     RUN_MEMORY_PLAN = "WIR842"  # Memory in emitted code is not what the program says
     RUN_POINT_RACE = "WIR843"  # A point of a loop nest uses an element that another writes
+    RUN_GROUP = "WIR844"  # A collective needs ranks of its group that do not run
+    RUN_COLLECTIVE = "WIR845"  # Tensors, splits or peer of a collective do not fit
+    RUN_IN_FLIGHT = "WIR846"  # A tensor is used or dropped that a collective still needs
+    RUN_WORK = "WIR847"  # A collective is waited for twice or never
+    RUN_RANKS_DIFFER = "WIR848"  # Two ranks of a group start different collectives
+    RUN_DEADLOCK = "WIR849"  # Ranks wait for collectives that the others never start
     # 9: command line and files
     TARGET_SPELLING = "WIR900"  # A target is neither ``FILE.py:NAME`` nor a ``.pt2`` file
     TARGET_FAILED = "WIR901"  # The user's file raised an error when run or traced

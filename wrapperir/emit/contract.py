@@ -9,10 +9,12 @@ from attrs import field, frozen
 from wrapperir.diagnostics import Code
 from wrapperir.ir import (
     LINES,
+    CollectiveLine,
     KernelDefinitionLine,
     Language,
     Line,
     Program,
+    WaitCollectiveLine,
     ZeroMode,
 )
 
@@ -66,10 +68,14 @@ class OutputCode:
     suffix: str
 
 
+_WITHOUT_COLLECTIVES = frozenset(LINES) - {CollectiveLine, WaitCollectiveLine}
+
+
 @frozen(kw_only=True)
 class Support:
     """The programs that an emitter can express.
 
+    ``lines`` are by default all kinds but collectives, which are operator calls then.
     ``devices`` of ``None`` is every device kind.  ``zero_modes`` are those of workspaces.
     ``streams`` are the device kinds on which it keeps the order of streams other than 0;
     what runs in the order of the program, as on the CPU, keeps it without doing anything.
@@ -92,7 +98,7 @@ class Support:
     such a program for a failure.
     """
 
-    lines: frozenset[type[Line]] = field(default=frozenset(LINES))
+    lines: frozenset[type[Line]] = field(default=_WITHOUT_COLLECTIVES)
     languages: frozenset[Language] = field(
         default=frozenset({Language.TRITON, Language.CPP})
     )

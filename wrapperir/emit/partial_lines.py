@@ -6,7 +6,23 @@ from wrapperir import ir as wir
 from wrapperir.diagnostics import Code
 
 
-class PartialLines(wir.LineVisitor[None]):
+class OperatorCollectives(wir.LineVisitor[None]):
+    """Refuses collectives, for visitors of programs in which they are operator calls.
+
+    These are the programs that emitters get whose ``Support`` has no collectives, as it has
+    none by default.
+    """
+
+    def visit_collective(self, line: wir.CollectiveLine) -> None:
+        """Refuse it."""
+        _refuse(line)
+
+    def visit_wait_collective(self, line: wir.WaitCollectiveLine) -> None:
+        """Refuse it."""
+        _refuse(line)
+
+
+class PartialLines(OperatorCollectives):
     """Refuses every line kind.
 
     A subclass overrides the methods of the kinds that it emits, and :func:`declared_lines`

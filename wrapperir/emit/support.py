@@ -27,15 +27,18 @@ _MOST_NAMES = 20
 def fit_program(program: wir.Program, support: Support) -> wir.Program:
     """Return a verified program without what passes can replace for an emitter.
 
-    Multi-kernels become chosen kernels, and graph regions calls of subgraphs, where
-    ``support`` lacks them.
+    Multi-kernels become chosen kernels, graph regions calls of subgraphs, and collectives
+    operator calls, where ``support`` lacks them.
     """
-    from wrapperir.passes import open_graph_regions  # loaded late: all passes
+    # Loaded late: all passes.
+    from wrapperir.passes import call_collectives, open_graph_regions
 
     if not support.choosing:
         program = resolve_multi_kernels(program)
     if wir.GraphRegionLine not in support.lines:
         program = open_graph_regions(program)
+    if wir.CollectiveLine not in support.lines and wir.ExternKernelLine in support.lines:
+        program = call_collectives(program)
     return program
 
 

@@ -2,7 +2,7 @@
 
 from wrapperir.interp.entry import check_inputs
 from wrapperir.interp.executor import AfterLine
-from wrapperir.interp.interpreter import Interpreter, interpret
+from wrapperir.interp.interpreter import Interpreter, interpret, interpret_ranks
 from wrapperir.interp.line_names import LineNames, WrittenValue
 
 __all__ = [
@@ -12,4 +12,5 @@ __all__ = [
     "WrittenValue",
     "check_inputs",
     "interpret",
+    "interpret_ranks",
 ]

@@ -16,6 +16,7 @@ from wrapperir.interp.blocks import (
     operand,
     typed_results,
 )
+from wrapperir.interp.collectives import Flights
 from wrapperir.interp.entry import awaits_symbols, mismatch, result_mismatch
 from wrapperir.interp.extern import call_operator
 from wrapperir.interp.fault import placed, value_fault
@@ -47,6 +48,7 @@ class Executor(MemoryExecutor):
     """
 
     kernels: Kernels
+    flights: Flights
     after_line: AfterLine | None = None
     awaiting: list[tuple[str, wir.ValueType, RunValue, LinePath]] = field(
         factory=list[tuple[str, wir.ValueType, RunValue, LinePath]]
@@ -64,12 +66,15 @@ class Executor(MemoryExecutor):
                 self._check_awaiting()
             self.path = (*prefix, "lines", index)
             with placed(self.path):
+                if self.flights:
+                    self.flights.check(line, self.frame)
                 if effects.host_waits:
                     self.streams.host_reads()
                 self.visit(line)
             if self.after_line is not None:
                 self.after_line(self.path, LineNames(self.frame))
         self._check_awaiting()
+        self.flights.check_none(self.frame)
 
     def visit_kernel_definition(self, line: wir.KernelDefinitionLine) -> None:
         """Do nothing: calls look kernels up by name."""
@@ -114,6 +119,18 @@ class Executor(MemoryExecutor):
         """Order a stream after an event."""
         require_cpu(line.device)
         self.streams.wait(line.device, line.stream, self.frame.event(line.event))
+
+    def visit_collective(self, line: wir.CollectiveLine) -> None:
+        """Start a collective."""
+        require_cpu(line.device)
+        launch = self.streams.launch(line.device, line.stream, self.path)
+        self.flights.start(line, self.frame, launch, self.path)
+        self._define(line.result, None, self.streams.record(line.device, line.stream))
+
+    def visit_wait_collective(self, line: wir.WaitCollectiveLine) -> None:
+        """Wait for a collective."""
+        launch = self.streams.launch(line.device, line.stream, self.path)
+        self.flights.finish(line, self.frame, launch)
 
     def visit_conditional(self, line: wir.ConditionalLine) -> None:
         """Run the block that the predicate picks."""

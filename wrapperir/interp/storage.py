@@ -131,7 +131,7 @@ class ShadowStorage:
     def mark(self, layout: Layout) -> None:
         """Note that all elements of ``layout`` were written."""
         if self.written is not None and not layout.is_empty:
-            _elements(self.written, layout).fill_(1)
+            elements(self.written, layout).fill_(1)
 
     def mark_extent(self, layout: Layout) -> None:
         """Note that all bytes from the first element to the last were written."""
@@ -145,20 +145,20 @@ class ShadowStorage:
         if bool(self.written.all()):
             self.written = None  # nothing unwrites a byte
             return True
-        return bool(_elements(self.written, layout).all())
+        return bool(elements(self.written, layout).all())
 
     def written_elements(self, layout: Layout) -> torch.Tensor | None:
         """Return a mask of the elements that were written; ``None`` if all were."""
         if self.all_written(layout):
             return None
         assert self.written is not None  # otherwise all are
-        return _elements(self.written, layout).bool().all(dim=-1)
+        return elements(self.written, layout).bool().all(dim=-1)
 
     def any_written(self, layout: Layout) -> bool:
         """Say whether any byte of any element was written, or there is no element."""
         if self.written is None or layout.is_empty:
             return True
-        return bool(_elements(self.written, layout).any())
+        return bool(elements(self.written, layout).any())
 
 
 def new_storage(
@@ -200,7 +200,7 @@ def _tensor_on(
     return torch.empty(0, dtype=dtype).set_(memory, offset, size, stride)
 
 
-def _elements(written: torch.Tensor, layout: Layout) -> torch.Tensor:
+def elements(written: torch.Tensor, layout: Layout) -> torch.Tensor:
     """Return the bytes of ``written`` that belong to elements; one more dimension."""
     itemsize = layout.dtype.itemsize
     size = (*layout.size, itemsize)

@@ -16,6 +16,10 @@ from wrapperir.ir.arguments import SymbolKind as SymbolKind
 from wrapperir.ir.arguments import SymbolSource as SymbolSource
 from wrapperir.ir.arguments import TorchEnum as TorchEnum
 from wrapperir.ir.arguments import ValueOf as ValueOf
+from wrapperir.ir.collective import Collective as Collective
+from wrapperir.ir.collective import ProcessGroup as ProcessGroup
+from wrapperir.ir.collective import RankReduction as RankReduction
+from wrapperir.ir.collective import operand_fault as operand_fault
 from wrapperir.ir.definition import DefinitionLine as DefinitionLine
 from wrapperir.ir.definition import KernelDefinitionLine as KernelDefinitionLine
 from wrapperir.ir.definition import Line as Line

@@ -8,9 +8,9 @@ from attrs import evolve
 from wrapperir.ir import line as lines
 from wrapperir.ir.arguments import SymbolKind, SymbolSource
 from wrapperir.ir.definition import DefinitionLine
+from wrapperir.ir.event_builder import EventBuilder
 from wrapperir.ir.expr import Expr, Symbol
 from wrapperir.ir.kernel import ZeroMode
-from wrapperir.ir.names import FreshNames
 from wrapperir.ir.operands import (
     KernelOperand,
     NamedValue,
@@ -22,34 +22,17 @@ from wrapperir.ir.operands import (
     names_of,
     operator_name,
 )
-from wrapperir.ir.provenance import Provenance
-from wrapperir.ir.types import CPU, Device, EventType, PoolType, TensorType, ValueType
+from wrapperir.ir.types import CPU, Device, PoolType, TensorType, ValueType
 
 BlockBody: TypeAlias = Callable[..., Sequence[Operand] | Operand]
 """Fills a nested block: takes the block's builder and a value for each parameter."""
 
 
-class BlockBuilder:
+class BlockBuilder(EventBuilder):
     """Appends lines of every kind to one block.
 
     The name of a result is generated where ``name`` is not given.
     """
-
-    def __init__(self, names: FreshNames) -> None:
-        """Start an empty block, whose generated names are unique in ``names``."""
-        self._names = names
-        self._lines: list[lines.BodyLine] = []
-        self._provenance: Provenance | None = None
-
-    def at(self, provenance: Provenance | None) -> Self:
-        """Give the lines that follow this provenance."""
-        self._provenance = provenance
-        return self
-
-    def append(self, line: lines.BodyLine) -> Self:
-        """Append a line as it is; the caller keeps its names unique."""
-        self._lines.append(line)
-        return self
 
     def allocate(
         self,
@@ -177,23 +160,6 @@ class BlockBuilder:
             result=value.name, source=name_of(source), indices=indices, type=type
         )
         return self._define(value, line)
-
-    def record_event(
-        self, device: Device = CPU, *, stream: int = 0, name: str | None = None
-    ) -> NamedValue:
-        """Name the point that a stream's work has reached."""
-        value = self._value(name, "event", EventType(device))
-        return self._define(
-            value, lines.RecordEventLine(result=value.name, device=device, stream=stream)
-        )
-
-    def wait_event(
-        self, event: NamedValue, device: Device = CPU, *, stream: int = 0
-    ) -> Self:
-        """Have later work on a stream wait until ``event`` is reached."""
-        return self._append(
-            lines.WaitEventLine(event=name_of(event), device=device, stream=stream)
-        )
 
     def define_symbol(
         self,
@@ -329,18 +295,6 @@ class BlockBuilder:
     def comment(self, text: str) -> Self:
         """Add a comment."""
         return self._append(lines.CommentLine(text=text))
-
-    def _append(self, line: lines.BodyLine) -> Self:
-        if self._provenance is not None:
-            line = evolve(line, provenance=self._provenance)
-        return self.append(line)
-
-    def _value(self, name: str | None, prefix: str, type: ValueType) -> NamedValue:
-        return NamedValue(self._names.new(name, prefix), type)
-
-    def _define(self, value: NamedValue, line: lines.BodyLine) -> NamedValue:
-        self._append(line)
-        return value
 
     def _results(self, types: Iterable[ValueType]) -> tuple[lines.Result, ...]:
         return tuple(lines.Result(self._names.new(None, "buf"), type) for type in types)

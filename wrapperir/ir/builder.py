@@ -6,6 +6,7 @@ from attrs import evolve
 
 from wrapperir.ir.arguments import SymbolKind, SymbolSource
 from wrapperir.ir.block_builder import BlockBuilder
+from wrapperir.ir.collective import ProcessGroup
 from wrapperir.ir.definition import DefinitionLine, KernelDefinitionLine, MultiKernelLine
 from wrapperir.ir.expr import Expr, Symbol
 from wrapperir.ir.kernel import ZeroMode
@@ -46,6 +47,7 @@ class ProgramBuilder(BlockBuilder):
         self._inputs: list[Input] = []
         self._symbols: list[SymbolDefinitionLine] = []
         self._constants: list[ConstantInput] = []
+        self._groups: list[ProcessGroup] = []
         self._definitions: list[DefinitionLine] = []
         self._origins: list[NodeOrigin] = []
         self._places: dict[SourcePlace, int] = {}
@@ -114,6 +116,11 @@ class ProgramBuilder(BlockBuilder):
         )
         return Provenance(origins=(name,))
 
+    def process_group(self, name: str, size: int, rank: int | None = None) -> str:
+        """Declare a group of processes, and return its name."""
+        self._groups.append(ProcessGroup(name=name, size=size, rank=rank))
+        return name
+
     def kernel(self, definition: KernelDefinitionLine) -> KernelDefinitionLine:
         """Add a kernel definition."""
         self._definitions.append(definition)
@@ -172,6 +179,7 @@ class ProgramBuilder(BlockBuilder):
             inputs=tuple(self._inputs),
             symbols=tuple(self._symbols),
             constants=tuple(self._constants),
+            groups=tuple(self._groups),
             definitions=tuple(self._definitions),
             lines=tuple(self._lines),
             outputs=tuple(as_argument(output) for output in outputs),

@@ -116,6 +116,9 @@ class Effects:
         launches: Whether it gives ``stream`` work.
         records: The event that it defines: all work given to ``stream`` before it.
         awaits: The event that later work on ``stream`` comes after.
+        starts: The handle of the collective that it starts, which may still access what
+            the line accesses until a line ``completes`` it.
+        completes: The handle of the collective that it waits for.
         host_waits: Whether the host waits for all streams before the line has run.
         reads_address: Whether the host looks at the address of memory.
         symbol: The symbol that it defines.
@@ -133,6 +136,8 @@ class Effects:
     launches: bool = False
     records: str | None = None
     awaits: str | None = None
+    starts: str | None = None
+    completes: str | None = None
     host_waits: bool = False
     reads_address: bool = False
     symbol: str | None = None

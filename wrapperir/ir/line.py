@@ -14,6 +14,7 @@ from typing import TypeAlias, Union, get_args
 from attrs import frozen
 
 from wrapperir.ir.arguments import Argument, KernelArgument, SymbolKind, SymbolSource
+from wrapperir.ir.collective import CollectiveLine, WaitCollectiveLine
 from wrapperir.ir.definition import DefinitionLine, Line
 from wrapperir.ir.expr import Expr
 from wrapperir.ir.kernel import ZeroMode
@@ -36,6 +37,7 @@ __all__ = [
     "Block",
     "BlockParameter",
     "BodyLine",
+    "CollectiveLine",
     "CommentLine",
     "ConditionalLine",
     "ExternKernelLine",
@@ -50,6 +52,7 @@ __all__ = [
     "ReuseLine",
     "SubgraphCallLine",
     "SymbolDefinitionLine",
+    "WaitCollectiveLine",
     "WaitEventLine",
     "WhileLoopLine",
     "keyword",
@@ -345,6 +348,8 @@ BodyLine: TypeAlias = Union[
     MultiOutputLine,
     RecordEventLine,
     WaitEventLine,
+    CollectiveLine,
+    WaitCollectiveLine,
     SymbolDefinitionLine,
     AssertLine,
     ConditionalLine,

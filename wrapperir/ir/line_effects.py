@@ -11,6 +11,7 @@ from functools import lru_cache
 from wrapperir.ir import line as lines
 from wrapperir.ir.arguments import BufferRef, ItemOf, KernelArgument
 from wrapperir.ir.blocks import walk_lines
+from wrapperir.ir.collective_effects import start_effects, wait_effects
 from wrapperir.ir.definition import DefinitionLine, KernelDefinitionLine, MultiKernelLine
 from wrapperir.ir.effects import (
     Actor,
@@ -206,6 +207,14 @@ class LineEffects(LineVisitor[Effects]):
             stream=stream_of(line.device, line.stream),
             awaits=line.event,
         )
+
+    def visit_collective(self, line: lines.CollectiveLine) -> Effects:
+        """A handle; reads, and writes that the wait completes."""
+        return start_effects(line)
+
+    def visit_wait_collective(self, line: lines.WaitCollectiveLine) -> Effects:
+        """The end of the reads and writes that were started."""
+        return wait_effects(line)
 
     def visit_symbol_definition(self, line: lines.SymbolDefinitionLine) -> Effects:
         """A symbol; ``.item()`` has the host read bytes."""

@@ -1,8 +1,9 @@
-"""A program: its inputs, constants and symbols, kernel definitions, lines and outputs."""
+"""A program: inputs, constants, symbols, groups, kernel definitions, lines and outputs."""
 
 from attrs import frozen
 
 from wrapperir.ir.arguments import Argument
+from wrapperir.ir.collective import ProcessGroup
 from wrapperir.ir.definition import DefinitionLine
 from wrapperir.ir.line import BodyLine, SymbolDefinitionLine
 from wrapperir.ir.provenance import NodeOrigin, SourcePlace
@@ -40,7 +41,7 @@ class ConstantInput:
 
 @frozen(kw_only=True)
 class Program:
-    """Inputs, symbols, constants, kernel definitions, lines and outputs.
+    """Inputs, symbols, constants, groups, kernel definitions, lines and outputs.
 
     ``symbols`` are known on entry; their sources are inputs and earlier symbols.
     Outputs are names, scalar expressions or ``None``.  ``origins`` are what lines came
@@ -51,6 +52,7 @@ class Program:
     inputs: tuple[Input, ...] = ()
     symbols: tuple[SymbolDefinitionLine, ...] = ()
     constants: tuple[ConstantInput, ...] = ()
+    groups: tuple[ProcessGroup, ...] = ()
     definitions: tuple[DefinitionLine, ...] = ()
     lines: tuple[BodyLine, ...] = ()
     outputs: tuple[Argument, ...] = ()

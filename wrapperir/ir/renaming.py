@@ -23,7 +23,9 @@ from wrapperir.ir.types import Device
 L = TypeVar("L", bound=BodyLine)
 P = TypeVar("P")
 
-_NAMES = frozenset({"result", "source", "buffer", "pool", "event", "writes", "aliases"})
+_NAMES = frozenset(
+    ["result", "source", "buffer", "pool", "event", "work", "reads", "writes", "aliases"]
+)
 """Fields of lines that hold names of values, not in a :class:`BufferRef`."""
 
 

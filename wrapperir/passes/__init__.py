@@ -15,6 +15,7 @@ from wrapperir.ir import (
     ReuseLine,
 )
 from wrapperir.passes.branch_attention import branch_attention
+from wrapperir.passes.call_collectives import call_collectives
 from wrapperir.passes.capture_graphs import (
     Captured,
     CapturedRegion,
@@ -73,6 +74,7 @@ __all__ = [
     "PassParameter",
     "bind_arguments",
     "branch_attention",
+    "call_collectives",
     "capture_graphs",
     "capture_named",
     "capture_regions",

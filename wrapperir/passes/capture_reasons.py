@@ -77,6 +77,8 @@ class LineReasons:
             return Outside(Reason.BLOCKS, "a replay cannot end a loop")
         if effects.records is not None or effects.awaits is not None:
             return Outside(Reason.EVENT, "the work of a region is on one stream")
+        if effects.starts is not None or effects.completes is not None:
+            return Outside(Reason.EVENT, "no region has a collective")
         if effects.symbol is not None:
             return Outside(Reason.SYMBOL, f"later lines may use {effects.symbol}")
         if any(made.origin in (Origin.POOL, Origin.PLACED) for made in effects.definitions):

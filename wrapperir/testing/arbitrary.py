@@ -169,6 +169,8 @@ _OF_FIELDS: dict[tuple[type, str], st.SearchStrategy[Any]] = {
     (wir.SymbolDefinitionLine, "symbol"): symbol_names,
     (wir.PlaceLine, "offset"): st.integers(0, 4096) | exprs,
     (wir.ConstantInput, "key"): texts,
+    (wir.CollectiveLine, "group"): texts,
+    (wir.ProcessGroup, "name"): texts,
     (wir.OpaqueType, "description"): texts,
     (wir.Provenance, "origins"): st.lists(origin_names, max_size=6).map(tuple),
     (wir.NodeOrigin, "name"): origin_names,

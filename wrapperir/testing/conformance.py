@@ -20,6 +20,7 @@ from wrapperir.ir import BufferRef, Program
 from wrapperir.testing.conformance_case import Case
 from wrapperir.testing.conformance_cases import CASES
 from wrapperir.testing.inputs import difference, example_constants, example_inputs
+from wrapperir.testing.process_groups import has_groups, make_groups
 
 if TYPE_CHECKING:
     from wrapperir.interp import Interpreter
@@ -36,7 +37,7 @@ class Outcome(Enum):
 
     PASSED = "passed"
     UNSUPPORTED = "unsupported"
-    """The emitter declares that it lacks something that the case needs."""
+    """The emitter declares that it lacks something that the case needs, or PyTorch does."""
 
 
 def check_case(
@@ -61,6 +62,9 @@ def check_case(
 
     placed = case.program if place is None else place(case.program)
     program = fit_program(placed, emitter.support)
+    if not has_groups(program):
+        return Outcome.UNSUPPORTED
+    make_groups(program)
     if check_support(program, emitter.name, emitter.support):
         return Outcome.UNSUPPORTED
     given = on_host(placed, emitter.support.hosted)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from wrapperir import ir as wir
 from wrapperir.ir.builder import NamedValue, ProgramBuilder
 from wrapperir.testing.conformance_case import CELL, FLAT, MATRIX, Case, built
+from wrapperir.testing.conformance_collectives import COLLECTIVE_CASES
 from wrapperir.testing.conformance_memory import MEMORY_CASES
 from wrapperir.testing.conformance_selection import selection_cases
 from wrapperir.testing.kernels import BLOCK, KernelKind, descriptor_kernel, library_kernel
@@ -345,6 +346,7 @@ CASES: tuple[Case, ...] = (
     ),
     built(_comments),
     built(_outputs),
+    *COLLECTIVE_CASES,
     *MEMORY_CASES,
     *_kernel_cases(wir.Language.TRITON),
     *_kernel_cases(wir.Language.CPP),

@@ -11,6 +11,7 @@ from wrapperir.ir import Program
 from wrapperir.testing import (
     call_faults,
     choice_faults,
+    collective_faults,
     memory_faults,
     pool_faults,
     region_faults,
@@ -21,7 +22,10 @@ __all__ = ["FAULTS", "Faulty", "inject"]
 
 FAULTS: Mapping[str, Injector] = {
     name: value
-    for module in (memory_faults, call_faults, pool_faults, choice_faults, region_faults)
+    for module in (
+        *(memory_faults, call_faults, pool_faults, choice_faults, region_faults),
+        collective_faults,
+    )
     for name, value in vars(module).items()
     if isinstance(value, Injector)
 }

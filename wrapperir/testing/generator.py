@@ -99,7 +99,10 @@ class TrackedTuple:
 
 @define(eq=False)
 class BlockGenerator:
-    """A block while steps add lines to it; ``recorded``: it is in a graph region."""
+    """A block while steps add lines to it; ``recorded``: it is in a graph region.
+
+    ``flying`` is memory that a collective in flight uses.
+    """
 
     draw: st.DrawFn
     world: World
@@ -111,6 +114,7 @@ class BlockGenerator:
     sizes: list[Symbol] = field(factory=list[Symbol])
     pools: list[PoolSpace] = field(factory=list[PoolSpace])
     recorded: bool = False
+    flying: tuple[TrackedMemory, ...] = ()
 
     def choose(self, options: Sequence[T]) -> T:
         """Draw one of several; the first is the simplest."""
@@ -140,7 +144,13 @@ class BlockGenerator:
     def find(self, wanted: Callable[[Tracked], bool]) -> Tracked | None:
         """Draw a live tensor of some kind; return ``None`` if there is none."""
         options = [tracked for tracked in self.tensors if wanted(tracked)]
+        if self.flying:
+            options = [tracked for tracked in options if not self._flies(tracked.memory)]
         return self.choose(options) if options else None
+
+    def _flies(self, memory: TrackedMemory) -> bool:
+        """Say whether a collective in flight may use some of a memory."""
+        return any(_may_be(memory, each) or _may_be(each, memory) for each in self.flying)
 
     def pick(self, wanted: Callable[[Tracked], bool]) -> Tracked:
         """Draw a live tensor of some kind.

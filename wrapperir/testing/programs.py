@@ -19,7 +19,13 @@ from wrapperir import ir as wir
 from wrapperir.emit import Support, check_support
 from wrapperir.emit.support import fit_program
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.testing import block_steps, buffer_steps, call_steps, metadata_steps
+from wrapperir.testing import (
+    block_steps,
+    buffer_steps,
+    call_steps,
+    collective_steps,
+    metadata_steps,
+)
 from wrapperir.testing.choice_steps import copy_with_choices
 from wrapperir.testing.generator import (
     BOOLEANS,
@@ -50,6 +56,7 @@ _ALLOCATES = frozenset({wir.AllocateLine})
 _OPERATES = frozenset({wir.AllocateLine, wir.ExternKernelLine})
 _LAUNCHES = _ALLOCATES | frozenset({wir.KernelDefinitionLine, wir.KernelCallLine})
 _POOLS = frozenset({wir.AllocatePoolLine, wir.PlaceLine})
+_COLLECTIVES = frozenset({wir.CollectiveLine, wir.WaitCollectiveLine})
 _DEFINES = frozenset({wir.SymbolDefinitionLine})
 _VIEWS = frozenset({wir.ReinterpretLine})
 
@@ -90,6 +97,7 @@ _NEEDS: Mapping[_Step, frozenset[type[wir.Line]]] = {
     metadata_steps.assert_finite: frozenset({wir.AssertNotNanLine}),
     metadata_steps.comment: frozenset({wir.CommentLine}),
     metadata_steps.provenance: frozenset(),
+    collective_steps.collective: _ALLOCATES | _COLLECTIVES,
 }
 """The line kinds that each step may add, beside ``free``."""
 
@@ -119,6 +127,7 @@ _LISTED: tuple[_Step, ...] = (
     *call_steps.STEPS,
     copy_with_choices,
     *buffer_steps.STEPS,
+    collective_steps.collective,
     *metadata_steps.STEPS,
 )
 
@@ -188,6 +197,7 @@ def programs(
     pools: bool = True,
     streams: bool = True,
     special_memory: bool = False,
+    collectives: bool = False,
 ) -> wir.Program:
     """Draw a valid program for the CPU.
 
@@ -204,6 +214,8 @@ def programs(
         streams: Whether it may have several streams, and the events that order them.
         special_memory: Whether it may have buffers that are pinned, in another memory
             space or of a vendor layout, which few emitters have for the CPU.
+        collectives: Whether it may have collectives, of a group with one rank that is
+            called ``one``.
     """
     lines = frozenset(wir.LINES) if support is None else drawn_lines(support)
     if support is not None:
@@ -211,6 +223,10 @@ def programs(
         pools = pools and lines >= _POOLS
         streams = streams and wir.RecordEventLine in lines and wir.WaitEventLine in lines
         streams = streams and "cpu" in support.streams
+    if collectives:
+        lines |= _COLLECTIVES
+    else:
+        lines -= _COLLECTIVES
     builder = ProgramBuilder(draw(_NAMES))
     columns = draw(_COLUMNS)
     dynamic = draw(BOOLEANS)
@@ -238,6 +254,8 @@ def programs(
     program = builder.build(*(t.value for t in outputs), *rest)
     listed = evolve(program, places=metadata_steps.PLACES, origins=metadata_steps.ORIGINS)
     program = wir.trim_origins(listed)
+    if collectives:
+        program = evolve(program, groups=(collective_steps.GROUP,))
     if streams:
         program = assign_streams(draw, program)
     if support is not None:

@@ -71,12 +71,18 @@ class _Assigner:
     )
     begun: set[int] = field(factory=lambda: set(range(_STREAMS)))
     own: int = 0
+    started: dict[str, int] = field(factory=dict[str, int])
 
     def add(self, line: wir.BodyLine) -> None:
         """Add a line, on a stream, after what it has to wait for."""
         effects = self.effects.visit(line)
         if effects.launches:
-            drawn: dict[str, Any] = {"stream": self.draw(indices(_STREAMS))}
+            stream = self.started.get(effects.completes or "")
+            if stream is None:
+                stream = self.draw(indices(_STREAMS))
+            if effects.starts is not None:
+                self.started[effects.starts] = stream
+            drawn: dict[str, Any] = {"stream": stream}
             line = evolve(line, **drawn)
             if isinstance(line, wir.GraphRegionLine):
                 line = self._in_region(line)

@@ -135,6 +135,12 @@ class Cursor:
         """Count a closed parenthesis or bracket."""
         self.nesting -= 1
 
+    def closed(self, item: Callable[["Cursor"], T]) -> T:
+        """Take an item and a parenthesis after it."""
+        found = item(self)
+        self.expect(")")
+        return found
+
     def listed(self, item: Callable[["Cursor"], T], close: str) -> tuple[T, ...]:
         """Take items separated by commas, and the mark ``close`` after them."""
         items: list[T] = []

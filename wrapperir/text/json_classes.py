@@ -88,6 +88,8 @@ _FREE_TEXT = {
     (ir.KernelDefinitionLine, "metadata"),
     (ir.KernelDefinitionLine, "source"),
     (ir.ConstantInput, "key"),
+    (ir.CollectiveLine, "group"),
+    (ir.ProcessGroup, "name"),
     (ir.RecordedChoice, "device"),
     (ir.ComputedChoice, "device"),
 }
@@ -104,7 +106,7 @@ _SPECIAL_FIELDS: dict[tuple[type, str], Form] = {
 }
 """The forms of scalars in fields whose annotations do not say all."""
 
-_OMITTED = ("places", "origins")
+_OMITTED = ("groups", "places", "origins")
 """Fields of a program that are left out where they are empty."""
 
 # Parts that many lines share, so they are written once per program.

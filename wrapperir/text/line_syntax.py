@@ -11,6 +11,12 @@ from wrapperir.diagnostics import Code
 from wrapperir.ir import BodyLine, SymbolKind, ZeroMode
 from wrapperir.ir.blocks import BLOCK_FIELDS
 from wrapperir.text.arguments import parse_arguments, parse_kernel_argument
+from wrapperir.text.collective_syntax import (
+    format_group,
+    format_operation,
+    parse_group,
+    parse_operation,
+)
 from wrapperir.text.cursor import Cursor
 from wrapperir.text.expressions import parse_expression
 from wrapperir.text.literals import (
@@ -83,13 +89,6 @@ def parse_steps(cursor: Cursor, steps: tuple[ParseStep, ...]) -> dict[str, Any]:
     return found
 
 
-def closed(cursor: Cursor, item: Callable[[Cursor], T]) -> T:
-    """Take an item and a parenthesis after it."""
-    found = item(cursor)
-    cursor.expect(")")
-    return found
-
-
 Blocks: TypeAlias = tuple[tuple[str, str], ...]
 """The words that begin a line's blocks, each with the line's field for the block."""
 
@@ -114,7 +113,7 @@ def _parse_workspace(cursor: Cursor) -> ZeroMode | None:
         return None
     cursor.advance()
     cursor.expect("(")
-    return closed(cursor, parse_zero_mode)
+    return cursor.closed(parse_zero_mode)
 
 
 def parse_zero_mode(cursor: Cursor) -> ZeroMode:
@@ -132,7 +131,7 @@ def _parse_number(cursor: Cursor, word: str, default: int) -> int:
         return default
     cursor.advance()
     cursor.expect("(")
-    return closed(cursor, parse_integer)
+    return cursor.closed(parse_integer)
 
 
 def _parse_stream(cursor: Cursor) -> int:
@@ -160,6 +159,20 @@ def _values(word: str) -> Part:
         return f" {word}({part.values(names)})"
 
     return Part((word,), "", parse, format)
+
+
+def _splits(word: str) -> Part:
+    """Return the part of a field with sizes: ``read_splits(4, s0)``."""
+
+    def parse(cursor: Cursor) -> tuple[ir.Expr, ...]:
+        if not cursor.accept(word):
+            return ()
+        cursor.expect("(")
+        return cursor.listed(parse_expression, ")")
+
+    return Part(
+        (word,), "", parse, lambda part, sizes: f" {word}({part.expressions(sizes)})"
+    )
 
 
 def _expressions(name: str) -> Part:
@@ -302,6 +315,16 @@ _PARTS: dict[type[BodyLine], tuple[Part, ...]] = {
     ),
     ir.RecordEventLine: _ON,
     ir.WaitEventLine: (_value("event"), *_ON),
+    ir.CollectiveLine: (
+        Part(("operation", "reduction"), " ", parse_operation, format_operation),
+        Part(("group", "peer"), " ", parse_group, format_group),
+        _values("reads"),
+        _values("writes"),
+        _splits("read_splits"),
+        _splits("write_splits"),
+        *_ON,
+    ),
+    ir.WaitCollectiveLine: (_value("work"), _values("reads"), _values("writes"), *_ON),
     ir.SymbolDefinitionLine: (
         Part(
             ("symbol",),

@@ -33,6 +33,7 @@ class ProgramPlaces(BlockPlaces):
 
     symbols: list[int] = field(factory=list[int])
     constants: list[int] = field(factory=list[int])
+    groups: list[int] = field(factory=list[int])
     definitions: list[Definition] = field(factory=list[Definition])
     places: list[int] = field(factory=list[int])
     origins: list[Span] = field(factory=list[Span])
@@ -88,6 +89,7 @@ def _spans_of_program(places: ProgramPlaces) -> _Spans:
     yield from _spans_of_items(("inputs",), places.parameters)
     yield from _spans_of_items(("symbols",), places.symbols)
     yield from _spans_of_items(("constants",), places.constants)
+    yield from _spans_of_items(("groups",), places.groups)
     yield from _spans_of_block(places, (), "outputs")
     yield from _spans_of_items(("places",), places.places)
     yield from _spans_of_items(("origins",), places.origins)

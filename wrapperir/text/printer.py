@@ -17,6 +17,7 @@ from wrapperir.ir import (
     Input,
     KernelDefinitionLine,
     MultiKernelLine,
+    ProcessGroup,
     Program,
     Result,
     SymbolDefinitionLine,
@@ -26,7 +27,7 @@ from wrapperir.ir import (
 from wrapperir.text.definitions import format_definition
 from wrapperir.text.limits import MAX_BLOCK_DEPTH, WRITE_ERRORS, Malformed, placed
 from wrapperir.text.line_syntax import SYNTAX, Blocks
-from wrapperir.text.literals import format_string
+from wrapperir.text.literals import format_integer, format_string
 from wrapperir.text.origin_section import format_origins
 from wrapperir.text.part_printer import PartPrinter
 from wrapperir.text.reader import parse_with_positions
@@ -153,7 +154,8 @@ class _Printer:
         self._indent = "  "
         _each("symbols", program.symbols, self._symbol)
         self.lines += _each("constants", program.constants, self._format_constant)
-        if program.symbols or program.constants:
+        self.lines += _each("groups", program.groups, _format_process_group)
+        if program.symbols or program.constants or program.groups:
             self.lines.append("")
         _each("lines", program.lines, self.line)
         try:
@@ -224,6 +226,12 @@ class _Printer:
         self._depth -= 1
         returned = f"{indent}    return {part.operands(block.results)}"
         self.lines += [returned.rstrip(" "), f"{indent}  }}"]
+
+
+def _format_process_group(group: ProcessGroup) -> str:
+    rank = "" if group.rank is None else f" rank {format_integer(group.rank)}"
+    size = format_integer(group.size)
+    return f"  group {format_string(group.name)} size {size}{rank}"
 
 
 def _each(field: str, items: Iterable[T], write: Callable[[T], S]) -> list[S]:

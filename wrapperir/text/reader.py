@@ -16,6 +16,7 @@ from wrapperir.ir import (
     DefinitionLine,
     Expr,
     Input,
+    ProcessGroup,
     Program,
     SymbolDefinitionLine,
     ValueType,
@@ -31,17 +32,18 @@ from wrapperir.text.line_source import (
     opens_block,
     paused_collector,
 )
-from wrapperir.text.literals import parse_string
 from wrapperir.text.origin_section import read_origins
 from wrapperir.text.positions import BlockPlaces, Positions, ProgramPlaces
 from wrapperir.text.statements import (
     BlockStatement,
     blocks_opened_by,
+    parse_constant_input,
+    parse_process_group,
     parse_statement,
     parse_symbol,
     unknown_statement,
 )
-from wrapperir.text.type_syntax import parse_tensor_type, parse_value_type
+from wrapperir.text.type_syntax import parse_value_type
 
 T = TypeVar("T")
 
@@ -187,6 +189,7 @@ class _Reader:
             self.lines.report(error, opened)
         symbols: list[SymbolDefinitionLine] = []
         constants: list[ConstantInput] = []
+        groups: list[ProcessGroup] = []
         while (inner := self.lines.next()) is not None:
             line = self.lines.at - 1
             try:
@@ -194,8 +197,11 @@ class _Reader:
                     symbols.append(parse_symbol(inner))
                     places.symbols.append(line)
                 elif inner.next == "constant":
-                    constants.append(_parse_constant_input(inner))
+                    constants.append(parse_constant_input(inner))
                     places.constants.append(line)
+                elif inner.next == "group":
+                    groups.append(parse_process_group(inner))
+                    places.groups.append(line)
                 else:
                     self.lines.at -= 1
                     break
@@ -207,6 +213,7 @@ class _Reader:
             inputs=inputs,
             symbols=tuple(symbols),
             constants=tuple(constants),
+            groups=tuple(groups),
             lines=lines,
             outputs=outputs,
         )
@@ -385,15 +392,3 @@ def _parse_header(cursor: Cursor) -> None:
         )
     cursor.advance()
     cursor.expect_end()
-
-
-def _parse_constant_input(cursor: Cursor) -> ConstantInput:
-    cursor.advance()
-    name = cursor.value()
-    cursor.expect(":")
-    mutated = cursor.accept("mutated")
-    type = parse_tensor_type(cursor)
-    cursor.expect("=")
-    key = parse_string(cursor)
-    cursor.expect_end()
-    return ConstantInput(name=name, type=type, key=key, mutated=mutated)

@@ -24,7 +24,7 @@ from wrapperir.ir import (
 from wrapperir.text.cursor import Cursor, suggestion
 from wrapperir.text.expressions import parse_expression
 from wrapperir.text.limits import Malformed, quoted
-from wrapperir.text.line_syntax import Part, closed, parse_steps, parse_zero_mode, steps_of
+from wrapperir.text.line_syntax import Part, parse_steps, parse_zero_mode, steps_of
 from wrapperir.text.literals import (
     checked_time,
     format_integer,
@@ -82,7 +82,7 @@ class ParameterNames:
         cursor.expect("(")
         parameter = self._parse(cursor)
         cursor.expect(",")
-        return KernelSize(name, parameter, closed(cursor, parse_integer))
+        return KernelSize(name, parameter, cursor.closed(parse_integer))
 
     def format_size(self, part: PartPrinter, size: KernelSize) -> str:
         """Return ``M = size(a, 0)``."""
@@ -104,7 +104,7 @@ class ParameterNames:
             cursor.expect(",")
             count = parse_expression(cursor)
             cursor.expect(",")
-            mode = closed(cursor, parse_zero_mode)
+            mode = cursor.closed(parse_zero_mode)
             needs.append(WorkspaceNeed(parameter, count, mode))
         return KernelChoice(kernel, arguments, tuple(needs))
 
@@ -182,7 +182,7 @@ def _format_hints(_: PartPrinter, hints: tuple[Hint, ...]) -> str:
 _INDEX = Part(
     ("index",),
     "(",
-    lambda cursor: closed(cursor, parse_integer),
+    lambda cursor: cursor.closed(parse_integer),
     lambda _, index: f"{format_integer(index)})",
 )
 _ON = Part(
@@ -209,7 +209,7 @@ _SELECTIONS: dict[type[Selection], tuple[str, tuple[Part, ...]]] = {
             Part(
                 ("index",),
                 "(",
-                lambda cursor: closed(cursor, parse_expression),
+                lambda cursor: cursor.closed(parse_expression),
                 lambda part, index: f"{part.expression(index)})",
             ),
             _ON,

@@ -9,6 +9,8 @@ from wrapperir.diagnostics import Code
 from wrapperir.ir import (
     Block,
     BodyLine,
+    ConstantInput,
+    ProcessGroup,
     Result,
     SymbolDefinitionLine,
     ValueType,
@@ -19,8 +21,9 @@ from wrapperir.text.cursor import Cursor, suggestion
 from wrapperir.text.limits import Malformed, quoted
 from wrapperir.text.line_source import opens_block
 from wrapperir.text.line_syntax import SYNTAX, Blocks, LineSyntax, parse_steps
+from wrapperir.text.literals import parse_integer, parse_string
 from wrapperir.text.provenance import parse_ending, parse_opening
-from wrapperir.text.type_syntax import parse_value_type
+from wrapperir.text.type_syntax import parse_tensor_type, parse_value_type
 
 
 @frozen
@@ -72,6 +75,30 @@ def parse_symbol(cursor: Cursor) -> SymbolDefinitionLine:
     cursor.advance()
     fields = parse_steps(cursor, SYNTAX[SymbolDefinitionLine].steps)
     return SymbolDefinitionLine(**fields, provenance=parse_ending(cursor))
+
+
+def parse_constant_input(cursor: Cursor) -> ConstantInput:
+    """Take the rest of a line that begins with ``constant``."""
+    cursor.advance()
+    name = cursor.value()
+    cursor.expect(":")
+    mutated = cursor.accept("mutated")
+    type = parse_tensor_type(cursor)
+    cursor.expect("=")
+    key = parse_string(cursor)
+    cursor.expect_end()
+    return ConstantInput(name=name, type=type, key=key, mutated=mutated)
+
+
+def parse_process_group(cursor: Cursor) -> ProcessGroup:
+    """Take ``group "tp" size 2 rank 0``."""
+    cursor.advance()
+    name = parse_string(cursor)
+    cursor.expect("size")
+    size = parse_integer(cursor)
+    rank = parse_integer(cursor) if cursor.accept("rank") else None
+    cursor.expect_end()
+    return ProcessGroup(name=name, size=size, rank=rank)
 
 
 def _wrong_count(cursor: Cursor, syntax: LineSyntax, count: int, start: int) -> Malformed:

@@ -1,7 +1,9 @@
-"""The verifier: every fault that is certain from a program alone, with its place."""
+"""The verifier: every fault that is certain from programs alone, with its place."""
 
 from wrapperir.verify.program import verify
+from wrapperir.verify.ranks import verify_ranks
 
 __all__ = [
     "verify",
+    "verify_ranks",
 ]

@@ -4,6 +4,7 @@
 # pyright: reportAssignmentType=false
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, Diagnostic
@@ -11,6 +12,7 @@ from wrapperir.ir.line_effects import LineEffects
 from wrapperir.ir.well_formed import MalformedPart, malformed_parts
 from wrapperir.verify import (
     calls,
+    collectives,
     control_flow,
     kernels,
     lifetimes,
@@ -19,6 +21,7 @@ from wrapperir.verify import (
     pools,
     symbols,
 )
+from wrapperir.verify.flights import FlightChecks, report_unwaited
 from wrapperir.verify.layouts import TypeFacts
 from wrapperir.verify.names import check_type, define, report_awaited, report_resource, use
 from wrapperir.verify.origins import check_origins
@@ -31,6 +34,11 @@ class LineChecks(State, wir.LineVisitor[None]):
 
     A type checker sees that each line kind has one.
     """
+
+    @cached_property
+    def flight_checks(self) -> FlightChecks:
+        """The checks of lines while collectives are in flight."""
+        return FlightChecks(self.program)
 
     visit_kernel_definition = kernels.check_kernel_definition
     visit_multi_kernel = multi_kernels.check_multi_kernel
@@ -45,6 +53,8 @@ class LineChecks(State, wir.LineVisitor[None]):
     visit_multi_output = operators.check_multi_output
     visit_record_event = symbols.check_record_event
     visit_wait_event = symbols.check_wait_event
+    visit_collective = collectives.check_collective
+    visit_wait_collective = collectives.check_wait_collective
     visit_symbol_definition = symbols.check_symbol_definition
     visit_assert_size_stride = symbols.check_assert_size_stride
     visit_assert_alignment = symbols.check_assert_alignment
@@ -65,8 +75,11 @@ class LineChecks(State, wir.LineVisitor[None]):
             if scope.awaited and not effects.visit(line).leaves_types_open:
                 report_awaited(self)
             scope.index = index
+            if scope.flights and self.in_flight:
+                self.flight_checks.check(self, line)
             _METHODS[line.__class__](self, line)
         report_awaited(self)
+        report_unwaited(self, scope.flights.values())
 
 
 _METHODS: dict[type[wir.Line], Callable[[LineChecks, wir.AnyLine], None]] = {
@@ -76,8 +89,8 @@ _METHODS: dict[type[wir.Line], Callable[[LineChecks, wir.AnyLine], None]] = {
 
 
 _SECTIONS = """
-definitions name inputs symbols constants on_true on_false condition body parameters lines
-results grid configs entry metadata sizes choices selection outputs places origins
+definitions name inputs symbols constants groups on_true on_false condition body parameters
+lines results grid configs entry metadata sizes choices selection outputs places origins
 """
 _ORDER = {name: rank for rank, name in enumerate(_SECTIONS.split())}
 
@@ -133,6 +146,8 @@ def _check_all(state: LineChecks) -> None:
         _check_input(state, item)
     for constant in state.each("constants", program.constants):
         _define_lent(state, constant, Role.CONSTANT)
+    for group in state.each("groups", program.groups):
+        collectives.check_group(state, group)
     state.walk(program.lines)
     returned: set[str] = set()
     for output in state.each("outputs", program.outputs):

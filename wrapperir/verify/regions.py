@@ -212,6 +212,8 @@ def _line_obstacle(line: wir.BodyLine, effects: Effects) -> tuple[Code, str] | N
             Code.GRAPH_LINE,
             "memory that the program keeps is allocated in a graph region",
         )
+    if effects.starts is not None:
+        return Code.GRAPH_LINE, "a collective is in a graph region: nothing records it"
     if effects.host_waits:
         return Code.GRAPH_HOST_READ, "the host reads a value, which a replay does not"
     return None

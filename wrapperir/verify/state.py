@@ -135,12 +135,29 @@ class ValueFacts:
 
 
 @define(eq=False)
+class StartedCollective:
+    """A collective that was started, and where; ``waited`` is the line of its wait.
+
+    ``reads`` and ``writes`` are its tensors, as far as they are sound.  After one use was
+    ``reported``, no other one is.
+    """
+
+    line: wir.CollectiveLine
+    started: LinePath
+    reads: tuple[ValueFacts, ...]
+    writes: tuple[ValueFacts, ...]
+    waited: LinePath | None = None
+    reported: bool = False
+
+
+@define(eq=False)
 class LineScope:
     """One list of lines, the program's or a nested block's; ``index`` is the current line.
 
     ``reported`` has names of other scopes whose use here was reported.  ``awaited`` has the
     symbols in types of results that following lines must define, with the result's place.
     ``any_stream`` says that the lines of a nested block may be on other streams than 0.
+    ``flights`` has the collectives that were started, by handle.
     """
 
     path: LinePath
@@ -151,6 +168,7 @@ class LineScope:
     reported: set[str] = field(factory=set[str])
     awaited: dict[str, LinePath] = field(factory=dict[str, LinePath])
     any_stream: bool = False
+    flights: dict[str, StartedCollective] = field(factory=dict[str, StartedCollective])
 
 
 @define(eq=False)
@@ -198,9 +216,10 @@ class State(ABC):
     """The walk's state.  ``here`` is the current place if that is not a line.
 
     ``resources`` are the names of pools and events, which few lines accept.  ``streams``
-    says whether a line is on another stream than 0.  ``multi_kernels`` has the name and
-    place of each multi-kernel by its contents.  ``derived`` keeps expressions that the walk
-    made alive, as facts are looked up by identity.
+    says whether a line is on another stream than 0.  ``groups`` are the declared ones, and
+    ``in_flight`` counts the collectives that were not waited for.  ``multi_kernels`` has
+    the name and place of each multi-kernel by its contents.  ``derived`` keeps expressions
+    that the walk made alive, as facts are looked up by identity.
     """
 
     program: wir.Program
@@ -218,6 +237,8 @@ class State(ABC):
     placement_budget: int = 20_000
     resources: set[str] = field(factory=set[str])
     streams: bool = False
+    groups: dict[str, wir.ProcessGroup] = field(factory=dict[str, wir.ProcessGroup])
+    in_flight: int = 0
     multi_kernels: dict[Hashable, tuple[str, LinePath]] = field(
         factory=dict[Hashable, tuple[str, LinePath]]
     )

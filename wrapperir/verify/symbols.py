@@ -222,6 +222,13 @@ def check_wait_event(state: State, line: wir.WaitEventLine) -> None:
             f"%{value.name} is not an event",
             hint="record one with `record_event`",
         )
+    elif line.event in state.scope.flights:
+        state.report_value(
+            value,
+            Code.NOT_A_WORK,
+            f"%{value.name} is a collective, not an event",
+            hint="wait for it with `wait_collective`",
+        )
     elif value.type.device.kind != line.device.kind:
         state.report_value(
             value,

@@ -25,6 +25,7 @@ from wrapperir.view.links import (
     LinkedProgram,
     ShownFile,
 )
+from wrapperir.view.pass_steps import DiffRow, PassStep
 
 _PANELS = {
     "source": "Source",
@@ -33,13 +34,14 @@ _PANELS = {
     "kernels": "Kernels",
     "graph": "Graph",
     "memory": "Memory",
+    "passes": "Passes",
     "details": "Details",
 }
 _SHARED = ("format.js", "charts.js", "rows.js", "tooltip.js")
 _PRISM = ("core", "clike", "c", "cpp", "python")
 _OWN = (
     *("highlight.js", "links.js", "texts.js", "code_pane.js", "lists.js"),
-    *("memory_pane.js", "details.js", "search.js", "view.js"),
+    *("memory_pane.js", "passes_pane.js", "details.js", "search.js", "view.js"),
 )
 _TAB = 4
 """Columns of a tab, which becomes spaces."""
@@ -49,12 +51,13 @@ _TAB = 4
 class ProgramView:
     """What a page shows: a program with its links, and its memory in one version.
 
-    ``source`` says where the program is from.
+    ``source`` says where the program is from, ``steps`` are the passes that ran before.
     """
 
     source: str
     program: LinkedProgram
     memory: MemoryReport
+    steps: tuple[PassStep, ...] = ()
 
 
 def format_view(view: ProgramView) -> str:
@@ -72,7 +75,7 @@ def format_view(view: ProgramView) -> str:
         data=_page_data(view),
         name=view.program.name,
         source=view.source,
-        panels=_PANELS.items(),
+        panels=[each for each in _PANELS.items() if view.steps or each[0] != "passes"],
         kinds=buffer_kinds(),
     )
 
@@ -92,6 +95,7 @@ def _page_data(view: ProgramView) -> PageData:
         "files": [_file(each) for each in program.files],
         "codes": [_code(each) for each in program.codes],
         **kind_data(),
+        "steps": [_step(each) for each in view.steps],
         "memory": version_data(view.memory.versions[-1]),
     }
 
@@ -138,6 +142,17 @@ def _code(code: EmittedCode) -> PageData:
 def _code_file(file: CodeFile) -> PageData:
     ranges: list[PageData] = [[x.begin, x.end, x.line, x.kernel] for x in file.ranges]
     return {"path": visible(file.path), "text": _rows(file.text), "ranges": ranges}
+
+
+def _step(step: PassStep) -> PageData:
+    return {
+        "call": visible(step.call),
+        "rows": _columns(DiffRow, step.rows),
+        "added": step.added,
+        "removed": step.removed,
+        "lines": step.lines,
+        "peaks": [[visible(name), peak] for name, peak in step.peaks],
+    }
 
 
 def _rows(text: str) -> list[str]:

@@ -6,6 +6,7 @@ from wrapperir.emit import Emitter
 from wrapperir.report import MemoryReport, build_timeline, choose_values
 from wrapperir.view.emitted_code import emit_codes
 from wrapperir.view.link_program import ProgramText, link_program
+from wrapperir.view.pass_steps import PassStep
 from wrapperir.view.source_files import read_source_file
 from wrapperir.view.view_page import ProgramView
 
@@ -15,11 +16,13 @@ def view_program(
     source: str,
     sizes: Mapping[str, int],
     emitters: Iterable[Emitter],
+    steps: tuple[PassStep, ...] = (),
 ) -> ProgramView:
     """Return the view of a valid program, with the code of these emitters.
 
-    ``source`` says where the program is from, ``sizes`` are values of symbols.  Source
-    files are read; nothing of the program is executed.
+    ``source`` says where the program is from, ``sizes`` are values of symbols, and
+    ``steps`` the passes that ran before.  Source files are read; nothing of the program is
+    executed.
 
     Raises:
         SymbolValueError: a value is for no symbol or out of range.
@@ -35,4 +38,5 @@ def view_program(
         memory=MemoryReport(
             program=program.name, source=source, symbols=symbols, versions=(timeline,)
         ),
+        steps=steps,
     )

@@ -155,11 +155,13 @@ class _Partitioner:
     def __init__(
         self, program: wir.Program, by_chosen: _Attempts, by_fallback: _Attempts
     ) -> None:
-        from wrapperir.passes import open_pools  # loaded late: all passes
+        # Loaded late: all passes.
+        from wrapperir.passes import call_collectives, open_pools
 
         self.by_chosen, self.by_fallback = by_chosen, by_fallback
         self.chosen, self.fallback = by_chosen.emitter, by_fallback.emitter
-        self.program = open_pools(fit_program(program, self.chosen.support))
+        fitted = call_collectives(fit_program(program, self.chosen.support))
+        self.program = open_pools(fitted)
         self.values = describe(self.program)
 
     def run(self, *, checks_inputs: bool) -> Partition:

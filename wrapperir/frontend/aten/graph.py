@@ -12,6 +12,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.frontend.aten.collectives import lower_collectives
 from wrapperir.frontend.aten.operators import lower_operator
 from wrapperir.frontend.aten.scope import Elements, GraphScope, Poison, take
 from wrapperir.frontend.aten.storage_offsets import NOWHERE, Place
@@ -182,4 +183,4 @@ def finished_program(scope: GraphScope, outputs: tuple[wir.Argument, ...]) -> wi
         lines=tuple(scope.lines),
         outputs=outputs,
     )
-    return shared.origins.listed(program)
+    return lower_collectives(shared.origins.listed(program))

@@ -11,6 +11,7 @@ from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from wrapperir import ir as wir
 from wrapperir.frontend import Lowered
+from wrapperir.frontend.aten.collectives import lower_collectives
 from wrapperir.frontend.aten.storage_offsets import input_places
 from wrapperir.frontend.inductor.lines import lower_lines
 from wrapperir.frontend.inductor.memory_origins import with_memory_origins
@@ -100,7 +101,7 @@ def build_program(wrapper: "CaptureWrapper") -> Lowered:
         lines=with_memory_origins(scope.lines),
         outputs=outputs,
     )
-    program = session.origins.listed(program)
+    program = lower_collectives(session.origins.listed(program))
     if session.streams is not None:
         program = add_missing_waits(program, lambda: session.temporary("event"))
     if config.nan_asserts:

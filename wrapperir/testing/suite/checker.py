@@ -19,6 +19,7 @@ from wrapperir.ir import Language, Program, TensorType
 from wrapperir.testing.conformance import Outcome, check_case
 from wrapperir.testing.conformance_case import Case
 from wrapperir.testing.inputs import example_constants
+from wrapperir.testing.process_groups import has_groups, make_groups
 from wrapperir.testing.suite.calls_at_once import thread_fault, threads_program
 from wrapperir.testing.suite.devices import Placing
 from wrapperir.testing.suite.drawn import check_drawn
@@ -263,6 +264,9 @@ class Checker:
     def _lacks(self, program: Program) -> str | None:
         """Return why the emitter does not declare a program, ``None`` if it does."""
         program = self._fitted(program)
+        if not has_groups(program):
+            return "PyTorch has no process groups of gloo"
+        make_groups(program)
         faults = verify(program) if self.placing.place is not None else ()
         if faults:
             return f"it has no form on {self.placing.device}: {faults[0].message}"

@@ -57,6 +57,7 @@ FEATURES: Mapping[str, tuple[str, ...]] = {
     "streams": (
         *("streams", "kernel_streams", "kernel_late_stream", "kernel_pool_of_streams"),
     ),
+    "collectives": ("collectives", "coalesced_collectives"),
     "multi-kernels": (
         *("multi_kernel_first", "multi_kernel_forced", "selection_settled"),
         *("selection_benchmark", "selection_static_sizes", "selection_dynamic_sizes"),

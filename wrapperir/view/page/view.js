@@ -1,6 +1,6 @@
 "use strict";
 
-const TOOLS = ["kernels", "graph", "memory"];
+const TOOLS = ["kernels", "graph", "memory", "passes"];
 
 // The page: its panes, what the pointer is at, and what is pinned.
 class View {
@@ -26,6 +26,7 @@ class View {
       kernels: kernelList(section("kernels"), this),
       graph: graphList(section("graph"), this, (file) => this.fileName(file)),
       memory: new MemoryPane(section("memory"), this, { version: data.memory, kinds: data.kinds }),
+      passes: new PassesPane(section("passes"), this, data.steps),
     };
     this.search = new Search(
       document.getElementById("search"), document.getElementById("results"), () => this.searched(),
@@ -187,8 +188,8 @@ class View {
       button.dataset.emitter = code.emitter;
     }
     for (const name of TOOLS) {
-      const title = document.querySelector(`#panels [data-panel=${name}]`).textContent;
-      addButton(document.getElementById("tabs"), title, () => this.openTool(name)).dataset.panel = name;
+      const title = document.querySelector(`#panels [data-panel=${name}]`)?.textContent;
+      if (title) addButton(document.getElementById("tabs"), title, () => this.openTool(name)).dataset.panel = name;
     }
     document.getElementById("panels").addEventListener("click", (event) => {
       if (event.target.dataset.panel) this.openPanel(event.target.dataset.panel);
@@ -247,6 +248,15 @@ class View {
     yield { group: "nodes of the graph", rows: named, go: inList("graph", "node") };
     for (const text of this.texts.source) yield { group: text.name, rows: text.rows, go: inPane("source", () => this.showSource(text)) };
     yield { group: "program", rows: this.texts.program[0].rows, go: inPane("program", () => {}) };
+    for (const [index, { call, rows }] of this.data.steps.entries()) {
+      const go = (row) => {
+        this.openPanel("passes");
+        this.lists.passes.show(index);
+        this.lists.passes.list.reveal(row);
+      };
+      const signed = rows.text.map((text, row) => `${rows.old[row] === null ? "+" : rows.new[row] === null ? "-" : " "} ${text.trim()}`);
+      yield { group: `pass ${call}`, rows: signed, go };
+    }
     for (const { files } of this.texts.codes) {
       for (const text of files) yield { group: text.name, rows: text.rows, go: inPane("code", () => this.showCode(text)) };
     }
