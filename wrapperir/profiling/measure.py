@@ -70,7 +70,7 @@ def profile_program(
         emitter,
         _copies(program, constants),
     )
-    calls = _Calls(
+    calls = _TimedCalls(
         program, emitter, inputs, plain, observed, CallRecorder(clock, marked.marks)
     )
     fork_rng = cast(Any, torch.random).fork_rng  # torch gives it no types
@@ -87,7 +87,7 @@ def profile_program(
 
 
 @define(eq=False)
-class _Calls:
+class _TimedCalls:
     """Calls a program as it is and with marks, on inputs that stay as they are."""
 
     program: wir.Program
