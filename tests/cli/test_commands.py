@@ -389,7 +389,16 @@ def test_the_examples_of_each_help_run(folder: Path, command: str) -> None:
 def test_the_help_says_what_executes_code(folder: Path) -> None:
     for command in COMMANDS:
         executes = "This executes code" in invoke(command, "--help").stdout
-        wanted = {"compile", "diff-run", "lower", "profile", "reduce", "run", "tune"}
+        wanted = {
+            "compile",
+            "diff-run",
+            "lower",
+            "profile",
+            "reduce",
+            "run",
+            "tune",
+            "view",
+        }
         assert executes == (command in wanted), command
     assert isinstance(main, click.Group)
     assert main.list_commands(click.Context(main)) == COMMANDS

@@ -46,3 +46,12 @@ def test_passes_run_before_and_each_is_a_step(folder: Path) -> None:
     page = invoke("view", "--pass", "insert_frees, reuse_buffers", "add.wir").stdout
     assert page.count('"call":') == 2
     assert invoke("view", "--pass", "gone", "add.wir").exit_code == 1
+
+
+def test_the_page_of_a_function_has_its_loops_and_decisions(folder: Path) -> None:
+    result = invoke("view", "--emitter", "python", "model.py:scale", "-o", "scale.html")
+    assert result.exit_code == 0, result.output
+    assert "view executes the code in model.py" in result.stderr
+    page = (folder / "scale.html").read_text()
+    assert '"emitter":"loops"' in page
+    assert invoke("view", "model.py:gone").exit_code == 1

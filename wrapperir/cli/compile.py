@@ -23,6 +23,7 @@ from wrapperir.cli.source import (
     PROGRAM_JSON,
     PROGRAM_TEXT,
     format_as,
+    is_program,
     notice,
     printed,
     read_source,
@@ -117,7 +118,6 @@ def compile_command(
     with stage("loading torch ..."):
         from wrapperir.cli.lowering import (
             check_target,
-            is_program,
             lower_target,
             read_program,
         )

@@ -159,12 +159,6 @@ def _export(target: "CompileTarget") -> torch.export.ExportedProgram:
     )
 
 
-def is_program(target: str) -> bool:
-    """Return whether a target names a program and not Python code."""
-    named = target.endswith((".wir", ".json")) or target == STANDARD_INPUT
-    return named or Path(target).is_dir()
-
-
 def read_program(source: Source, target: str, file: str | None) -> tuple[Lowered, Source]:
     """Return a program with the constants in ``file`` or beside it, and its text.
 

@@ -48,6 +48,7 @@ def main() -> None:
     """Check, print, transform, run and compile host programs around tensor kernels.
 
     A program is a .wir or .json file, a directory that compile wrote, or - for standard
-    input.  Only compile, diff-run, lower, profile, reduce, run, tune and plugins check
-    execute code; plugins, emit and what they import are installed packages.
+    input.  Only compile, diff-run, lower, profile, reduce, run, tune, plugins check, and
+    view of a model, execute code; plugins, emit and what they import are installed
+    packages.
     """

@@ -109,6 +109,12 @@ def _program_in(directory: Path) -> Path:
     raise Code.NO_PROGRAM.error(message, hint=hint)
 
 
+def is_program(target: str) -> bool:
+    """Return whether a target names a program and not Python code."""
+    named = target.endswith((".wir", ".json")) or target == STANDARD_INPUT
+    return named or Path(target).is_dir()
+
+
 def parse_source(source: Source) -> tuple[Program, Source]:
     """Return the program, and the text to show its diagnostics in.
 

@@ -9,11 +9,12 @@ from wrapperir.cli import options
 from wrapperir.cli.passes import choose_passes, pass_option
 from wrapperir.cli.programs import errors_of, exit_with_errors
 from wrapperir.cli.progress import stage
-from wrapperir.cli.source import open_program, printed, reporting
+from wrapperir.cli.source import is_program, notice, open_program, printed, reporting
 from wrapperir.cli.writing import check_output, write_output
 
 if TYPE_CHECKING:
     from wrapperir.emit import Emitter
+    from wrapperir.frontend.lowering.lower import LoweringStages
 
 
 @click.command(
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
         "wrapperir view --emitter cpp --emitter python mlp.wir -o mlp.html",
         "wrapperir view --size s0=32 add.wir -o add.html",
         "wrapperir view --pass memory mlp.wir -o mlp.html",
+        "wrapperir view model.py:scale -o scale.html",
     ),
 )
 @options.program_argument
@@ -52,13 +54,23 @@ def view_command(
     as they are here.  With --pass, the page has what each pass changed; PROGRAM itself may
     have errors that a pass mends.  Nothing of the program is executed; an emitter and a
     pass of a plugin are code of an installed package.
+
+    PROGRAM may also be FILE.py:NAME or a .pt2 file, as for wrapperir lower.  The page then
+    has the loops that it is lowered to and why operators share a kernel or not.  This
+    executes code: the file and the function or module in it.
     """
     from wrapperir.report import SymbolValueError, choose_values
-    from wrapperir.view import ProgramText, format_view, run_steps, view_program
+    from wrapperir.view import ProgramText, StageLinks, format_view, run_steps, view_program
 
     chosen, to_run = _find_emitters(emitters), choose_passes(passes)
     check_output(output)
-    parsed, source = open_program(program)
+    stages: LoweringStages | None = None
+    if is_program(program):
+        parsed, source = open_program(program)
+    else:
+        stages = _lower(program)
+        parsed = stages.lowered.program
+        source = printed(parsed, program)
     given = {name: values[-1] for name, values in sizes.items()}
     try:
         symbols = choose_values(parsed, given)
@@ -70,8 +82,11 @@ def view_command(
     shown = printed(result, f"{source.name} (after the passes)") if to_run else source
     exit_with_errors(errors_of(result), shown)
     text = ProgramText(result, shown.text, shown.positions)
+    links = None
+    if stages is not None:
+        links = StageLinks(result, stages.loops, stages.schedule, stages.symbols)
     with stage("emitting the program ..."):
-        view = view_program(text, source.name, given, chosen, steps)
+        view = view_program(text, source.name, given, chosen, steps, links)
     write_output(output, format_view(view))
 
 
@@ -87,3 +102,12 @@ def _find_emitters(names: tuple[str, ...]) -> "list[Emitter]":
     if not names:
         return list(plugin_manager().emitters.values())
     return [find_emitter(name) for name in dict.fromkeys(names)]
+
+
+def _lower(target: str) -> "LoweringStages":
+    """Return the stages of what a target is lowered to; this executes its code."""
+    with stage("loading torch ..."):
+        from wrapperir.cli.lowering import check_target, lower_in_stages
+    notice(f"view executes the code in {check_target(target)}")
+    with stage(f"lowering {target} ..."):
+        return lower_in_stages(target)

@@ -1,8 +1,16 @@
 """One page that shows a program beside its source and the code of each emitter."""
 
 from wrapperir.view.link_program import ProgramText
+from wrapperir.view.lowering_stages import StageLinks
 from wrapperir.view.pass_steps import run_steps
 from wrapperir.view.view_page import ProgramView, format_view
 from wrapperir.view.view_program import view_program
 
-__all__ = ["ProgramText", "ProgramView", "format_view", "run_steps", "view_program"]
+__all__ = [
+    "ProgramText",
+    "ProgramView",
+    "StageLinks",
+    "format_view",
+    "run_steps",
+    "view_program",
+]

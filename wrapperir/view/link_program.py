@@ -61,7 +61,7 @@ def link_program(
     )
 
 
-def _origins(program: wir.Program) -> dict[str, wir.NodeOrigin]:
+def origins_by_name(program: wir.Program) -> dict[str, wir.NodeOrigin]:
     """Return the origins by name: those that the program lists, then others of lines."""
     found: dict[str, wir.NodeOrigin] = {}
     for origin in program.origins:
@@ -82,7 +82,7 @@ def _nodes(program: wir.Program) -> tuple[LinkedNode, ...]:
             module=origin.module,
             places=tuple(index_of[id(x)] for x in reversed(table.stack(origin))),
         )
-        for origin in _origins(program).values()
+        for origin in origins_by_name(program).values()
     )
 
 
@@ -91,7 +91,7 @@ def _lines(shown: ProgramText, values: Mapping[str, wir.Number]) -> tuple[Linked
     effects = LineEffects.of_program(program)
     traffic = _Traffic(value_types(program), values)
     kernels = {line.name: index for index, line in enumerate(program.definitions)}
-    nodes = {name: index for index, name in enumerate(_origins(program))}
+    nodes = {name: index for index, name in enumerate(origins_by_name(program))}
     found: list[LinkedLine] = []
     for line, path in walk_places(program.lines):
         done = effects.visit(line)

@@ -75,13 +75,14 @@ class ShownFile:
 class CodeRange:
     """Lines of an emitted file, from 1-based ``begin`` to ``end``, and what they are for.
 
-    That is a line, or a kernel.
+    That is a line, a kernel, or nodes.
     """
 
     begin: int
     end: int
     line: int | None = None
     kernel: int | None = None
+    nodes: tuple[int, ...] = ()
 
 
 @frozen(kw_only=True)
@@ -95,11 +96,28 @@ class CodeFile:
 
 @frozen(kw_only=True)
 class EmittedCode:
-    """The code of one emitter: files, or the reasons why it refuses the program."""
+    """The code of one emitter: files, or the reasons why it refuses the program.
+
+    The stages of a lowering are shown beside them, as the code of ``loops``.
+    """
 
     emitter: str
     files: tuple[CodeFile, ...] = ()
     refusals: tuple[str, ...] = ()
+
+
+@frozen(kw_only=True)
+class ShownDecision:
+    """A decision about nodes: what was decided of which parts, and why.
+
+    ``bytes`` is the memory traffic that it saves, or would save.
+    """
+
+    kind: str
+    subject: str
+    reason: str = ""
+    bytes: int | None = None
+    nodes: tuple[int, ...] = ()
 
 
 @frozen(kw_only=True)

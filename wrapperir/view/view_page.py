@@ -23,6 +23,7 @@ from wrapperir.view.links import (
     LinkedNode,
     LinkedPlace,
     LinkedProgram,
+    ShownDecision,
     ShownFile,
 )
 from wrapperir.view.pass_steps import DiffRow, PassStep
@@ -35,13 +36,21 @@ _PANELS = {
     "graph": "Graph",
     "memory": "Memory",
     "passes": "Passes",
+    "decisions": "Decisions",
     "details": "Details",
 }
 _SHARED = ("format.js", "charts.js", "rows.js", "tooltip.js")
 _PRISM = ("core", "clike", "c", "cpp", "python")
 _OWN = (
     *("highlight.js", "links.js", "texts.js", "code_pane.js", "lists.js"),
-    *("memory_pane.js", "passes_pane.js", "details.js", "search.js", "view.js"),
+    *(
+        "memory_pane.js",
+        "passes_pane.js",
+        "decisions.js",
+        "details.js",
+        "search.js",
+        "view.js",
+    ),
 )
 _TAB = 4
 """Columns of a tab, which becomes spaces."""
@@ -51,12 +60,14 @@ _TAB = 4
 class ProgramView:
     """What a page shows: a program with its links, and its memory in one version.
 
-    ``source`` says where the program is from, ``steps`` are the passes that ran before.
+    ``source`` says where the program is from.  ``decisions`` are those of the lowering, and
+    ``steps`` the passes that ran after it.
     """
 
     source: str
     program: LinkedProgram
     memory: MemoryReport
+    decisions: tuple[ShownDecision, ...] = ()
     steps: tuple[PassStep, ...] = ()
 
 
@@ -75,9 +86,15 @@ def format_view(view: ProgramView) -> str:
         data=_page_data(view),
         name=view.program.name,
         source=view.source,
-        panels=[each for each in _PANELS.items() if view.steps or each[0] != "passes"],
+        panels=[each for each in _PANELS.items() if each[0] not in _left_out(view)],
         kinds=buffer_kinds(),
     )
+
+
+def _left_out(view: ProgramView) -> set[str]:
+    """Return the panels that would be empty."""
+    sizes = {"passes": len(view.steps), "decisions": len(view.decisions)}
+    return {name for name, size in sizes.items() if not size}
 
 
 def _page_data(view: ProgramView) -> PageData:
@@ -95,6 +112,7 @@ def _page_data(view: ProgramView) -> PageData:
         "files": [_file(each) for each in program.files],
         "codes": [_code(each) for each in program.codes],
         **kind_data(),
+        "decisions": _columns(ShownDecision, view.decisions),
         "steps": [_step(each) for each in view.steps],
         "memory": version_data(view.memory.versions[-1]),
     }
@@ -140,7 +158,9 @@ def _code(code: EmittedCode) -> PageData:
 
 
 def _code_file(file: CodeFile) -> PageData:
-    ranges: list[PageData] = [[x.begin, x.end, x.line, x.kernel] for x in file.ranges]
+    ranges: list[PageData] = [
+        [x.begin, x.end, x.line, x.kernel, x.nodes] for x in file.ranges
+    ]
     return {"path": visible(file.path), "text": _rows(file.text), "ranges": ranges}
 
 

@@ -6,6 +6,7 @@ from wrapperir.emit import Emitter
 from wrapperir.report import MemoryReport, build_timeline, choose_values
 from wrapperir.view.emitted_code import emit_codes
 from wrapperir.view.link_program import ProgramText, link_program
+from wrapperir.view.lowering_stages import StageLinks
 from wrapperir.view.pass_steps import PassStep
 from wrapperir.view.source_files import read_source_file
 from wrapperir.view.view_page import ProgramView
@@ -17,12 +18,13 @@ def view_program(
     sizes: Mapping[str, int],
     emitters: Iterable[Emitter],
     steps: tuple[PassStep, ...] = (),
+    stages: StageLinks | None = None,
 ) -> ProgramView:
     """Return the view of a valid program, with the code of these emitters.
 
-    ``source`` says where the program is from, ``sizes`` are values of symbols, and
-    ``steps`` the passes that ran before.  Source files are read; nothing of the program is
-    executed.
+    ``source`` says where the program is from, ``sizes`` are values of symbols, ``stages``
+    those of the lowering that made the program, and ``steps`` the passes that ran after it.
+    Source files are read; nothing of the program is executed.
 
     Raises:
         SymbolValueError: a value is for no symbol or out of range.
@@ -32,11 +34,14 @@ def view_program(
     values = {symbol.name: symbol.value for symbol in symbols}
     timeline = build_timeline(program, shown.positions, values, "as given")
     codes = emit_codes(program, emitters)
+    if stages is not None:
+        codes = (stages.codes(), *codes)
     return ProgramView(
         source=source,
         program=link_program(shown, values, read_source_file, codes),
         memory=MemoryReport(
             program=program.name, source=source, symbols=symbols, versions=(timeline,)
         ),
+        decisions=() if stages is None else stages.decisions(),
         steps=steps,
     )

@@ -113,5 +113,6 @@ function stateOfTarget(target, lit) {
   if (!target) return "";
   if (target.kind === "line") return lit.lines.has(target.index) ? "line" : "";
   if (target.kind === "kernel") return lit.kernels.has(target.index) ? "kernel" : "";
+  if (target.kind === "nodes") return target.index.some((node) => lit.nodes.has(node)) ? "line" : "";
   return lit.places.get(target.index) ?? "";
 }

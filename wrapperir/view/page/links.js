@@ -1,7 +1,7 @@
 "use strict";
 
-// What belongs to what.  A target is {kind, index}: a line, a kernel, a node, an operator
-// by name, a value by name, or a place as "file:line".
+// What belongs to what.  A target is {kind, index}: a line, a kernel, a node, a list of
+// nodes, an operator, a value by name, or a place as "file:line".
 class Links {
   constructor({ lines, nodes, places, kernels, operators }) {
     Object.assign(this, { lines, nodes, places, kernels, operators });
@@ -46,6 +46,7 @@ class Links {
 
   nodesOf({ kind, index }) {
     if (kind === "node") return [index];
+    if (kind === "nodes") return index;
     if (kind === "place") return this.nodesAt.get(index) ?? [];
     return this.linesOf({ kind, index }).flatMap((line) => this.lines.nodes[line]);
   }

@@ -72,6 +72,7 @@ class TargetList {
     if (!target) return "";
     if (target.kind === "node") return lit.nodes.has(target.index) ? "line" : "";
     if (target.kind === "kernel") return lit.kernels.has(target.index) ? "line" : "";
+    if (target.kind === "nodes") return target.index.some((node) => lit.nodes.has(node)) ? "line" : "";
     return this.view.links.linesOf(target).some((line) => lit.lines.has(line)) ? "line" : "";
   }
 

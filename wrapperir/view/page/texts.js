@@ -36,8 +36,10 @@ function programText(links, rows) {
 function codeText(code, file) {
   const rows = file.text;
   const targets = new Array(rows.length).fill(null);
-  for (const [begin, end, line, kernel] of file.ranges) {
-    const target = line === null ? { kind: "kernel", index: kernel } : { kind: "line", index: line };
+  for (const [begin, end, line, kernel, nodes] of file.ranges) {
+    let target = { kind: "line", index: line };
+    if (nodes.length) target = { kind: "nodes", index: nodes };
+    else if (line === null) target = kernel === null ? null : { kind: "kernel", index: kernel };
     targets.fill(target, begin - 1, end);
   }
   return {

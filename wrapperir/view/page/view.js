@@ -1,6 +1,6 @@
 "use strict";
 
-const TOOLS = ["kernels", "graph", "memory", "passes"];
+const TOOLS = ["kernels", "graph", "memory", "passes", "decisions"];
 
 // The page: its panes, what the pointer is at, and what is pinned.
 class View {
@@ -26,6 +26,7 @@ class View {
       kernels: kernelList(section("kernels"), this),
       graph: graphList(section("graph"), this, (file) => this.fileName(file)),
       memory: new MemoryPane(section("memory"), this, { version: data.memory, kinds: data.kinds }),
+      decisions: decisionList(section("decisions"), this, data.decisions),
       passes: new PassesPane(section("passes"), this, data.steps),
     };
     this.search = new Search(
@@ -58,6 +59,7 @@ class View {
     if (kind === "line") return `line ${lines.number[index]}`;
     if (kind === "kernel") return `kernel @${kernels.name[index]}`;
     if (kind === "node") return `node ${nodes.name[index]}`;
+    if (kind === "nodes") return index.length === 1 ? `node ${nodes.name[index[0]]}` : `${index.length} nodes`;
     if (kind === "operator") return `calls of ${operators.name[index]}`;
     if (kind === "value") return `value %${index}`;
     const at = index.indexOf(":");
@@ -104,6 +106,7 @@ class View {
     for (const pane of Object.values(this.panes)) pane.list.draw();
     this.lists.kernels.list.draw();
     this.lists.graph.list.draw();
+    this.lists.decisions.list.draw();
     this.lists.memory.mark();
   }
 
@@ -246,6 +249,13 @@ class View {
     yield { group: "kernels", rows: kernels.name.map((name) => `@${name}`), go: inList("kernels", "kernel") };
     const named = nodes.name.map((name, i) => [name, nodes.operator[i], nodes.module[i]].filter(Boolean).join("  "));
     yield { group: "nodes of the graph", rows: named, go: inList("graph", "node") };
+    const { decisions } = this.data;
+    const decided = decisions.kind.map((kind, i) => `${kind}: ${decisions.subject[i]} ${decisions.reason[i]}`);
+    yield { group: "decisions", rows: decided, go: (row) => {
+      this.openPanel("decisions");
+      this.lists.decisions.list.reveal(row);
+      this.pin({ kind: "nodes", index: decisions.nodes[row] });
+    } };
     for (const text of this.texts.source) yield { group: text.name, rows: text.rows, go: inPane("source", () => this.showSource(text)) };
     yield { group: "program", rows: this.texts.program[0].rows, go: inPane("program", () => {}) };
     for (const [index, { call, rows }] of this.data.steps.entries()) {

@@ -1,0 +1,80 @@
+"""Loops and decisions, linked with the nodes of the program."""
+
+import pytest
+import torch
+
+from tests.report.conftest import Opener
+from wrapperir.emit.pipeline import find_emitter
+from wrapperir.frontend.lowering.exported import lower_exported
+from wrapperir.frontend.lowering.lower import LoweringStages
+from wrapperir.text import format_with_positions
+from wrapperir.view import ProgramText, StageLinks, format_view, view_program
+
+
+class Model(torch.nn.Module):
+    def forward(self, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return torch.exp((torch.relu(x) * 2) @ w).sum(1)
+
+
+@pytest.fixture(scope="module")
+def stages() -> LoweringStages:
+    inputs = (torch.randn(16, 32), torch.randn(32, 16))
+    return lower_exported(torch.export.export(Model(), inputs))
+
+
+def links(stages: LoweringStages) -> StageLinks:
+    program = stages.lowered.program
+    return StageLinks(program, stages.loops, stages.schedule, stages.symbols)
+
+
+def test_texts_of_stages_name_nodes_and_kernels(stages: LoweringStages) -> None:
+    program = stages.lowered.program
+    names = [origin.name for origin in program.origins]
+    schedule, nests = links(stages).codes().files
+    for file in (schedule, nests):
+        rows = file.text.split("\n")
+        for found in file.ranges:
+            head = rows[found.begin - 1]
+            if found.kernel is not None:
+                assert head.startswith(f"kernel {program.definitions[found.kernel].name}(")
+                assert rows[found.end - 1].startswith("    ")
+                assert not rows[found.end].startswith("    ")
+            else:
+                assert head.split()[0] in ("nest", "launch", "call")
+                assert found.nodes
+    kernels = [found.kernel for found in schedule.ranges if found.kernel is not None]
+    assert sorted(kernels) == list(range(len(program.definitions)))
+    called = [
+        x for x in schedule.ranges if schedule.text.split("\n")[x.begin - 1][:4] == "call"
+    ]
+    assert [[names[node] for node in x.nodes] for x in called] == [["mm"]]
+
+
+def test_decisions_say_what_was_decided_of_which_nodes(stages: LoweringStages) -> None:
+    names = [origin.name for origin in stages.lowered.program.origins]
+    found = {each.kind: each for each in links(stages).decisions()}
+    assert [names[node] for node in found["called"].nodes] == ["mm"]
+    assert "operator" in found["called"].reason
+    joined = found.get("fused") or found["inlined"]
+    assert joined.bytes
+    assert joined.nodes
+    reasons = [bool(each.reason) for each in links(stages).decisions()]
+    assert reasons == sorted(reasons, reverse=True)
+
+
+def test_the_page_has_loops_and_decisions(stages: LoweringStages, opener: Opener) -> None:
+    program = stages.lowered.program
+    text, positions = format_with_positions(program)
+    shown = ProgramText(program, text, positions)
+    emitters = [find_emitter("python")]
+    view = view_program(shown, "model.py", {}, emitters, stages=links(stages))
+    page = opener.open(format_view(view), height=1000)
+    page.click("#emitters [data-emitter=loops]")
+    page.locator(".panel[data-name=code] .line", has_text="call mm").first.click()
+    assert page.locator("#details h2").inner_text() == "node mm"
+    page.click("#tabs [data-panel=decisions]")
+    row = page.locator(".panel[data-name=decisions] .line", has_text="called")
+    assert row.get_attribute("data-pinned") == "line"
+    row.click()
+    pinned = page.locator(".panel[data-name=program] .line[data-pinned=line]")
+    assert any("aten.mm" in text for text in pinned.all_inner_texts())

@@ -1,0 +1,121 @@
+"""The loops and the schedule that a program was lowered from, linked with its nodes."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from wrapperir.diagnostics import LinePath, Position
+from wrapperir.ir import NodeOrigin, Program
+from wrapperir.lowering.explain import DecisionKind, FusionDecision
+from wrapperir.lowering.kernel import KernelLaunch, SizeSymbols
+from wrapperir.lowering.loops import ExternCall, LoopGraph, Nest
+from wrapperir.lowering.schedule import Schedule
+from wrapperir.lowering.text import format_graph, format_schedule
+from wrapperir.view.link_program import origins_by_name
+from wrapperir.view.links import CodeFile, CodeRange, EmittedCode, ShownDecision
+
+_KINDS = {
+    DecisionKind.FUSE: "fused",
+    DecisionKind.INLINE: "inlined",
+    DecisionKind.KEEP: "not fused",
+}
+_NO_LOOPS = "it has no loops here, so that PyTorch's operator is called"
+
+
+class StageLinks:
+    """The stages of a lowering, by the nodes and kernels of the program that it made."""
+
+    def __init__(
+        self, program: Program, loops: LoopGraph, schedule: Schedule, symbols: SizeSymbols
+    ) -> None:
+        """Number the nodes and kernels of ``program``."""
+        self._loops = loops
+        self._schedule = schedule
+        self._symbols = symbols
+        self._nodes = {name: i for i, name in enumerate(origins_by_name(program))}
+        self._kernels = {line.name: i for i, line in enumerate(program.definitions)}
+
+    def codes(self) -> EmittedCode:
+        """Return the texts of both stages, with what their lines are for."""
+        schedule = format_schedule(self._schedule, self._symbols)
+        loops = format_graph(self._loops)
+        files = (
+            CodeFile(
+                path="schedule",
+                text=schedule.text,
+                ranges=tuple(self._scheduled(schedule.text, schedule.positions)),
+            ),
+            CodeFile(
+                path="nests",
+                text=loops.text,
+                ranges=tuple(self._nests(loops.text, loops.positions)),
+            ),
+        )
+        return EmittedCode(emitter="loops", files=files)
+
+    def _scheduled(
+        self, text: str, positions: Mapping[LinePath, Position]
+    ) -> Iterator[CodeRange]:
+        rows = text.split("\n")
+        for number, item in enumerate(self._schedule.items):
+            begin = positions["items", number].line
+            nodes = self._nodes_of(item)
+            is_launch = isinstance(item, KernelLaunch)
+            yield CodeRange(begin=begin, end=begin + is_launch, nodes=nodes)
+            head = positions.get(("items", number, "kernel", "nest"))
+            if isinstance(item, KernelLaunch) and head is not None:
+                kernel = self._kernels.get(item.kernel.name)
+                end = _end_of_block(rows, head.line)
+                yield CodeRange(begin=head.line, end=end, kernel=kernel)
+
+    def _nests(
+        self, text: str, positions: Mapping[LinePath, Position]
+    ) -> Iterator[CodeRange]:
+        rows = text.split("\n")
+        for number, item in enumerate(self._loops.items):
+            begin = positions["items", number].line
+            end = _end_of_block(rows, begin)
+            yield CodeRange(begin=begin, end=end, nodes=self._nodes_of(item))
+
+    def decisions(self) -> tuple[ShownDecision, ...]:
+        """Return what was fused or not, and what is left to operators; reasons first."""
+        nests = {x.name: x.origins for x in self._loops.items if isinstance(x, Nest)}
+        decided = (self._decision(each, nests) for each in self._schedule.decisions)
+        called = (
+            ShownDecision(
+                kind="called", subject=x.name, reason=_NO_LOOPS, nodes=self._nodes_of(x)
+            )
+            for x in self._schedule.items
+            if isinstance(x, ExternCall)
+        )
+        return tuple(sorted((*decided, *called), key=lambda each: not each.reason))
+
+    def _decision(
+        self, decision: FusionDecision, nests: Mapping[str, tuple[NodeOrigin, ...]]
+    ) -> ShownDecision:
+        word = "into" if decision.kind is DecisionKind.INLINE else "with"
+        names = (*decision.first, *decision.second)
+        of_nests = (origin.name for name in names for origin in nests.get(name, ()))
+        return ShownDecision(
+            kind=_KINDS[decision.kind],
+            subject=f"{' '.join(decision.first)} {word} {' '.join(decision.second)}",
+            bytes=decision.bytes,
+            reason=decision.reason,
+            nodes=self._numbers((*of_nests, *names)),
+        )
+
+    def _nodes_of(self, item: Nest | ExternCall | KernelLaunch) -> tuple[int, ...]:
+        if isinstance(item, ExternCall):
+            return self._numbers([item.name])
+        return self._numbers(origin.name for origin in item.origins)
+
+    def _numbers(self, names: Iterable[str]) -> tuple[int, ...]:
+        """Return the indices of those names that are of nodes, each once."""
+        found = dict.fromkeys(names)
+        return tuple(self._nodes[name] for name in found if name in self._nodes)
+
+
+def _end_of_block(rows: list[str], begin: int) -> int:
+    """Return the last 1-based row of the indented block below row ``begin``."""
+    end = begin
+    while end < len(rows) and rows[end].startswith(" "):
+        end += 1
+    return end
