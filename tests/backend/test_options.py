@@ -94,6 +94,7 @@ def test_an_unknown_option_is_named_with_the_valid_ones(name: str) -> None:
         ("passes", {"fold": 1}),
         ("passes", ["fold", 3]),
         ("dump_dir", 3),
+        ("view", 3),
         ("check_memory", 1),
         ("graphs", "yes"),
         ("compile_graph", "inductor"),
@@ -131,7 +132,7 @@ def test_a_user_of_torch_compile_sees_the_options() -> None:
         "WIR660: backend wrapperir has no option 'dump_dri' (did you mean dump_dir? the"
         " options are emitter, passes, graphs, dump_dir, check_memory, compile_graph,"
         " fallback_emitter, fallback, frontend, rounding, bug_report, bug_report_data,"
-        " profile, and the settings of torch._inductor.config)"
+        " profile, view, and the settings of torch._inductor.config)"
     )
     assert str(error.value) == expected
 

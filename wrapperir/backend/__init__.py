@@ -1,8 +1,8 @@
 """The ``torch.compile`` backend: ``torch.compile(model, backend="wrapperir")``."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +18,12 @@ from wrapperir.emit.compilation_key import begin_digest, compilation_key
 if TYPE_CHECKING:
     import torch
 
+    from wrapperir.backend.program_page import ProgramPage
     from wrapperir.emit import Loaded
     from wrapperir.emit.partition import PartitioningEmitter
     from wrapperir.frontend import Lowered
     from wrapperir.frontend.preparation import Prepare
+    from wrapperir.ir import Program
     from wrapperir.pipelines import PassLike
 
 __all__ = [
@@ -189,17 +191,17 @@ def preparing(options: BackendOptions, inputs: Sequence[Any]) -> "Prepare":
 def cache_key(options: BackendOptions) -> str | None:
     """Return the key of how programs are compiled; ``None`` if they are not to be kept.
 
-    Programs are not kept if they are dumped, or reports or profiles are asked for, if a
-    function of the user's compiles the emitted graph or is a pass, or if the emitter is an
-    object, which may have settings of its own.
+    Programs are not kept if they are dumped, or reports, profiles or pages are asked for,
+    if a function of the user's compiles the emitted graph or is a pass, or if the emitter
+    is an object, which may have settings of its own.
     """
     import torch
 
     from wrapperir.emit.default_passes import can_tile, installed_passes
     from wrapperir.plugin import plugin_manager
 
-    folders = (options.dump_dir, options.bug_report, options.profile)
-    other = any(folders) or options.compile_graph is not None
+    paths = (options.dump_dir, options.bug_report, options.profile, options.view)
+    other = any(paths) or options.compile_graph is not None
     named = isinstance(options.emitter, str)
     if other or not named or not isinstance(options.fallback_emitter, str | None):
         return None
@@ -240,23 +242,19 @@ def compile_lowered(
 
     Raises:
         DiagnosticError: as :func:`wrapperir.emit.compile_program`; WIR661, the
-            ``dump_dir`` or ``profile`` cannot be written; WIR705, the emitter makes no
-            graphs for ``compile_graph``.
+            ``dump_dir``, ``profile`` or ``view`` cannot be written; WIR705, the emitter
+            makes no graphs for ``compile_graph``.
     """
     from wrapperir.emit import compile_program
     from wrapperir.emit.default_passes import passes_to_run
     from wrapperir.emit.partition import is_refusal, lacks_something
 
     root = options.dump_dir
-    try:
+    with _naming("dump_dir"):
         folder = None if root is None else dump_folder(root, role)
+    with _naming("profile"):
         if options.profile is not None:
             options.profile.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        name = "dump_dir" if error.filename != str(options.profile) else "profile"
-        raise Code.INVALID_OPTION.error(
-            f"option {name!r}: {error.filename!r} cannot be written: {error.strerror}"
-        ) from error
 
     def compile(emitter: Emitter, passes: "Sequence[PassLike]") -> "Loaded":
         compiled: list[OutputCode] = []
@@ -266,6 +264,7 @@ def compile_lowered(
             if show is not None:
                 show(code)
 
+        page = _page_of(lowered.program, options, role)
         loaded = compile_program(
             lowered.program,
             emitter=emitter,
@@ -273,8 +272,12 @@ def compile_lowered(
             constants=lowered.constants,
             dump_dir=folder,
             check_memory=options.check_memory,
-            show=show if options.profile is None else note,
+            show=show if options.profile is None and page is None else note,
+            after=None if page is None else page.steps,
         )
+        if page is not None:
+            with _naming("view"):
+                page.write(compiled[-1].program, emitter)
         if options.profile is None:
             return loaded
         from wrapperir.backend.profiled_program import ProfiledProgram
@@ -292,6 +295,28 @@ def compile_lowered(
             if partitioning is None or not is_refusal(error):
                 raise
     return compile(partitioning, ())
+
+
+def _page_of(
+    program: "Program", options: BackendOptions, role: str
+) -> "ProgramPage | None":
+    """Return the page of a program, if the options ask for one."""
+    if options.view is None:
+        return None
+    from wrapperir.backend.program_page import ProgramPage
+
+    return ProgramPage(program, options.view, role)
+
+
+@contextmanager
+def _naming(option: str) -> Generator[None]:
+    """Turn an error of a file into WIR661, which names the option that the file is for."""
+    try:
+        yield
+    except OSError as error:
+        raise Code.INVALID_OPTION.error(
+            f"option {option!r}: {error.filename!r} cannot be written: {error.strerror}"
+        ) from error
 
 
 def _report_missing_kernels(

@@ -37,7 +37,8 @@ class BackendOptions:
     ``"eager"``, after each operator.  In ``bug_report``, a folder is written for each
     failure; by default it is the one that ``WRAPPERIR_BUG_REPORT`` names.  It holds no
     tensors, except with ``bug_report_data`` the inputs.  In ``profile``, a folder with a
-    profile is written for each program, on its first call.
+    profile is written for each program, on its first call.  ``view`` is the page of the
+    first program that is compiled; those of later ones are beside it.
     """
 
     emitter: str | Emitter = "python"
@@ -53,6 +54,7 @@ class BackendOptions:
     bug_report: Path | None = Factory(report_folder)
     bug_report_data: bool = False
     profile: Path | None = None
+    view: Path | None = None
     settings: Mapping[str, object] = Factory(dict[str, object])
 
 
@@ -110,6 +112,7 @@ def read_options(options: Mapping[str, object]) -> BackendOptions:
         bug_report=_path("bug_report", options) or report_folder(),
         bug_report_data=_flag("bug_report_data", options),
         profile=_path("profile", options),
+        view=_path("view", options),
         settings=settings,
     )
 

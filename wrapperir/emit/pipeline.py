@@ -29,7 +29,7 @@ from wrapperir.ir.blocks import walk_places
 if TYPE_CHECKING:
     import torch
 
-    from wrapperir.pipelines import PassLike, PassObserver
+    from wrapperir.pipelines import ChosenPass, PassLike, PassObserver
 
 
 def compile_program(
@@ -41,6 +41,7 @@ def compile_program(
     dump_dir: Path | None = None,
     check_memory: bool = False,
     show: Callable[[OutputCode], None] | None = None,
+    after: "PassObserver | None" = None,
 ) -> Loaded:
     """Return a callable that runs ``program``; kernels are compiled and code executed.
 
@@ -51,7 +52,7 @@ def compile_program(
     the program after the passes, or before them if it is refused there.
     With ``check_memory``, the emitted code checks its memory as it runs: a difference from
     the program is raised as WIR842.  ``show`` is given the emitted code, before it is
-    loaded.
+    loaded, and ``after`` each pass with the programs before and after it.
 
     Raises:
         DiagnosticError: all errors of the verifier; or the emitter is unknown or lacks
@@ -63,7 +64,7 @@ def compile_program(
     if check_memory:
         chosen = chosen.checking_memory()
     try:
-        prepared = prepare_program(program, passes, dump_dir)
+        prepared = prepare_program(program, passes, dump_dir, after)
     except DiagnosticError:
         _dump_program(program, dump_dir)
         raise
@@ -74,6 +75,10 @@ def compile_program(
     if show is not None:
         show(output_code(prepared, artifact, chosen))
     return load_artifact(prepared, artifact, chosen, {} if constants is None else constants)
+
+
+def _ignore(ran: "ChosenPass", old: Program, new: Program) -> None:
+    """Observe a pass by doing nothing."""
 
 
 def _dump_program(program: Program, folder: Path | None) -> None:
@@ -101,7 +106,7 @@ def prepare_program(
     program: Program,
     passes: "str | Sequence[PassLike]",
     dump_dir: Path | None = None,
-    after: "PassObserver" = lambda ran, old, new: None,
+    after: "PassObserver | None" = None,
 ) -> Program:
     """Verify the program, run the passes, and verify the result.
 
@@ -125,7 +130,7 @@ def prepare_program(
 
     _raise_errors(verify(program), program)
     if passes:
-        program = run_passes(program, passes, report, after)
+        program = run_passes(program, passes, report, after or _ignore)
         _raise_errors(verify(program, is_well_formed=True), program)
     return program
 

@@ -2,7 +2,7 @@
 
 from wrapperir.view.link_program import ProgramText
 from wrapperir.view.lowering_stages import StageLinks
-from wrapperir.view.pass_steps import run_steps
+from wrapperir.view.pass_steps import StepRecorder, run_steps
 from wrapperir.view.view_page import ProgramView, format_view
 from wrapperir.view.view_program import view_program
 
@@ -10,6 +10,7 @@ __all__ = [
     "ProgramText",
     "ProgramView",
     "StageLinks",
+    "StepRecorder",
     "format_view",
     "run_steps",
     "view_program",

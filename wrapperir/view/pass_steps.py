@@ -49,6 +49,34 @@ class PassStep:
     peaks: tuple[tuple[str, int], ...]
 
 
+class StepRecorder:
+    """Records the step of each pass that it is called with, as an observer of passes."""
+
+    def __init__(self, values: Mapping[str, Number]) -> None:
+        """Take values of the symbols that bytes are counted with."""
+        self._values = values
+        self._steps: list[PassStep] = []
+
+    @property
+    def steps(self) -> tuple[PassStep, ...]:
+        """The steps so far."""
+        return tuple(self._steps)
+
+    def __call__(self, ran: ChosenPass, old: Program, new: Program) -> None:
+        """Add what a pass changed."""
+        rows = tuple(diff_rows(_rows(old), _rows(new)))
+        self._steps.append(
+            PassStep(
+                call=format_call(ran.call),
+                rows=rows,
+                added=sum(row.new is not None and row.old is None for row in rows),
+                removed=sum(row.old is not None and row.new is None for row in rows),
+                lines=len(new.lines),
+                peaks=_peaks(new, self._values),
+            )
+        )
+
+
 def run_steps(
     program: Program, passes: Sequence[ChosenPass], values: Mapping[str, Number]
 ) -> tuple[Program, tuple[PassStep, ...]]:
@@ -59,22 +87,8 @@ def run_steps(
     Raises:
         DiagnosticError: as :func:`~wrapperir.pipelines.run_passes`.
     """
-    steps: list[PassStep] = []
-
-    def after(ran: ChosenPass, old: Program, new: Program) -> None:
-        rows = tuple(diff_rows(_rows(old), _rows(new)))
-        steps.append(
-            PassStep(
-                call=format_call(ran.call),
-                rows=rows,
-                added=sum(row.new is not None and row.old is None for row in rows),
-                removed=sum(row.old is not None and row.new is None for row in rows),
-                lines=len(new.lines),
-                peaks=_peaks(new, values),
-            )
-        )
-
-    return run_passes(program, passes, after=after), tuple(steps)
+    record = StepRecorder(values)
+    return run_passes(program, passes, after=record), record.steps
 
 
 def _rows(program: Program) -> list[str]:
