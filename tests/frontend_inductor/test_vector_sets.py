@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 import torch
-from torch._inductor.cpu_vec_isa import VecAVX2, VecISA
+from torch._inductor.cpu_vec_isa import VecAMX, VecAVX2, VecAVX512, VecISA
 
+from wrapperir.frontend.inductor import vector_sets
 from wrapperir.frontend.inductor.compilation import own_settings
 from wrapperir.frontend.inductor.vector_sets import recalling_vector_sets
 
@@ -23,6 +24,7 @@ def checks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
     monkeypatch.setattr(VecISA, "check_build", check)
+    monkeypatch.setattr(vector_sets, "_passed_here", set())
     return made
 
 
@@ -49,6 +51,27 @@ def test_each_code_and_each_flag_has_its_check(checks: list[str]) -> None:
     assert checked("good", other)
     assert checked("good too")
     assert checks == ["good", "good", "good too"]
+
+
+def test_what_passed_with_a_set_is_not_checked_with_those_it_includes(
+    checks: list[str],
+) -> None:
+    assert checked("good", VecAMX())
+    assert checks == ["good"]
+    assert checked("good", VecAVX512())
+    assert checked("good", VecAVX2())
+    assert checks == ["good"]
+    assert checked("good, of others", VecAVX512())
+    assert not checked("bad", VecAVX2())
+    assert checks == ["good", "good, of others", "bad"]
+
+
+def test_what_passed_with_a_set_is_checked_with_those_that_include_it(
+    checks: list[str],
+) -> None:
+    for kind in VecAVX2(), VecAVX512(), VecAMX():
+        assert checked("good", kind)
+    assert checks == ["good"] * 3
 
 
 def test_checks_are_made_where_there_is_no_cache(

@@ -3,7 +3,8 @@
 For each set that the CPU has, Inductor builds small libraries and starts a process that
 loads them.  PyTorch before 2.13 imports torch in each of these processes, one after the
 other, which takes seconds.  Checks that pass are kept in the user's cache, for one compiler
-and release of PyTorch, and looked up only when Inductor makes them.
+and release of PyTorch, and looked up only when Inductor makes them.  What passed with a set
+is not checked with the sets that it includes.
 """
 
 import contextlib
@@ -15,18 +16,27 @@ from typing import Any
 
 import torch
 from torch._inductor.cpp_builder import get_cpp_compiler
-from torch._inductor.cpu_vec_isa import VecISA
+from torch._inductor.cpu_vec_isa import VecAVX2, VecAVX512, VecISA
 
 from wrapperir.caching import PrivateCache, digest_of, user_cache
 from wrapperir.frontend.inductor.shared_patch import SharedPatch
 
 _PASSED = {"passed": True}
+_passed_here: set[tuple[type[VecISA], str]] = set()
+"""Sets and codes of the checks that passed, or were looked up, in this process."""
 
 
 def _recalling(check: Callable[[Any, str], bool]) -> Callable[[Any, str], bool]:
     """Return a check that looks up what passed in an earlier process."""
 
     def recall_or_check(kind: VecISA, code: str) -> bool:
+        if any(code == known and _includes(s, type(kind)) for s, known in _passed_here):
+            return True
+        if passed := look_up_or_check(kind, code):
+            _passed_here.add((type(kind), code))
+        return passed
+
+    def look_up_or_check(kind: VecISA, code: str) -> bool:
         place = _place(kind.build_arch_flags(), code)
         if place is None:
             return check(kind, code)
@@ -48,6 +58,12 @@ recalling_vector_sets = SharedPatch(VecISA, "check_build", _recalling)
 
 A check is whether a library of some code builds with the flags of a set, and loads.
 """
+
+
+def _includes(larger: type[VecISA], smaller: type[VecISA]) -> bool:
+    if smaller is VecAVX2:
+        return issubclass(larger, VecAVX512)
+    return larger is not smaller and issubclass(larger, smaller)
 
 
 def _place(flags: str, code: str) -> tuple[PrivateCache, str] | None:
