@@ -11,15 +11,14 @@ from wrapperir.ir import SCHEMA_VERSION, Program
 from wrapperir_cpp.context import Context
 from wrapperir_cpp.device_table import DEVICE_FILES, DeviceTable, runtime_files
 from wrapperir_cpp.entry import emit_input_checks, emit_inputs, emit_outputs
-from wrapperir_cpp.layout import BUILD_FACTS, PROGRAM, RUNTIME, TEXT
+from wrapperir_cpp.layout import BUILD_FACTS, CORE_SOURCES, PROGRAM, RUNTIME, TEXT
 from wrapperir_cpp.lines import CppLines
 from wrapperir_cpp.program_text import find_lines, format_program
 
 _INCLUDED: Sequence[LiteralString] = ("description.h", "numbers.h", "operators.h")
 _FILES = runtime_files(
     *(*_INCLUDED, "choices.h", "program.h", "runtime.h", "wrapperir.h"),
-    *("aoti_interface.cpp", "api.cpp", "choices.cpp", "input_checks.cpp"),
-    *("numbers.cpp", "operators.cpp", "program.cpp"),
+    *(path.removeprefix(RUNTIME) for path in CORE_SOURCES),
 )
 
 

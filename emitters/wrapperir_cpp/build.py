@@ -35,12 +35,14 @@ from wrapperir_cpp.layout import (
     BRIDGE_LIBRARY,
     BRIDGE_SOURCE,
     BUILD_FACTS,
+    CORE_SOURCES,
     KERNELS,
     LIBRARY,
     POOLS_LIBRARY,
     POOLS_NAME,
     POOLS_SOURCE,
     PRIVATEUSE1_SOURCE,
+    RUNTIME,
     TEXT,
 )
 
@@ -74,6 +76,8 @@ With each, the name of its library and flags to link it.
 _WITH_TORCH = frozenset({*_BESIDE, PRIVATEUSE1_SOURCE})
 """Sources that include PyTorch's C++ headers."""
 _RUNTIME = Path(__file__).with_name("runtime")
+_CORE = f"{RUNTIME}core.cpp"
+"""The source that includes those which every program has."""
 
 
 def build_artifact(
@@ -232,15 +236,7 @@ def _build_objects(
     files: Mapping[str, str | bytes], known: Mapping[str, Path]
 ) -> dict[str, Path]:
     """Return the objects of the host program's sources; those in ``known`` are built."""
-    sources: dict[str, str] = {}
-    headers: dict[str, str] = {}
-    for path, content in files.items():
-        if isinstance(content, str) and not path.startswith(KERNELS):
-            if path.endswith(".cpp"):
-                sources[path] = content
-            elif path.endswith(".h"):
-                headers[path] = content
-
+    sources, included = host_sources(files)
     cuda_headers = _cuda_headers() if POOLS_SOURCE in sources else None
     if cuda_headers is None and POOLS_SOURCE in sources:
         del sources[POOLS_SOURCE]
@@ -249,10 +245,31 @@ def _build_objects(
             logging.getLogger("wrapperir.graphs").warning(message)
 
     def build(path: str) -> Path:
-        return build_object(path, sources[path], headers, cuda_headers)
+        return build_object(path, sources[path], included, cuda_headers)
 
     paths = sorted(sources.keys() - known.keys())
     return {**known, **dict(zip(paths, side_by_side(build, paths), strict=True))}
+
+
+def host_sources(
+    files: Mapping[str, str | bytes],
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the sources of a host program to compile, and the files that they include.
+
+    Those that every program has are one, as most of the time is for what they include.
+    """
+    texts = {
+        path: content
+        for path, content in files.items()
+        if isinstance(content, str) and not path.startswith(KERNELS)
+    }
+    included = {path: text for path, text in texts.items() if path.endswith(".h")}
+    sources = {path: text for path, text in texts.items() if path.endswith(".cpp")}
+    core = [path for path in CORE_SOURCES if path in sources]
+    included |= {path: sources.pop(path) for path in core}
+    names = [path.removeprefix(RUNTIME) for path in core]
+    sources[_CORE] = "".join(f'#include "{name}"\n' for name in names)
+    return sources, included
 
 
 def build_object(

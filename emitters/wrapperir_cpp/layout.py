@@ -14,6 +14,14 @@ TEXT = "program.wir"
 PROGRAM = "program.cpp"
 RUNTIME = "runtime/"
 """Folder of the runtime's headers and sources, which are compiled with the program."""
+CORE_SOURCES = tuple(
+    f"{RUNTIME}{name}.cpp"
+    for name in (
+        *("aoti_interface", "api", "choices", "input_checks"),
+        *("numbers", "operators", "program"),
+    )
+)
+"""Sources that every program has."""
 BRIDGE_SOURCE = "runtime/bridge.cpp"
 BRIDGE_LIBRARY = "operators.so"
 """Calls operators through PyTorch's C++ interface, if a program needs its source."""

@@ -8,7 +8,7 @@ from wrapperir.emit.python.extension_modules import build_launches
 from wrapperir.kernels import prepare_kernels
 from wrapperir.kernels.triton_compile import start_compiler
 from wrapperir_cpp.artifact_files import runtime_sources
-from wrapperir_cpp.build import build_binding, build_object
+from wrapperir_cpp.build import build_binding, build_object, host_sources
 from wrapperir_cpp.device_table import DeviceTable
 
 
@@ -21,9 +21,8 @@ def preparations(
     if coming.is_new:
         return (start_compiler,) if has_cuda else ()
     files = runtime_sources([table for table in used if table.functions is not None])
-    headers = {path: text for path, text in files.items() if path.endswith(".h")}
-    sources = {path: text for path, text in files.items() if path.endswith(".cpp")}
-    builds = [partial(build_object, path, sources[path], headers) for path in sources]
+    sources, included = host_sources(files)
+    builds = [partial(build_object, path, sources[path], included) for path in sources]
     has_inductors = "cpu" in coming.devices and not coming.own_kernels
     kernels = (prepare_kernels,) if has_inductors else ()
     timing = (build_launches,) if has_cuda else ()  # of choices, by emitted Python

@@ -20,16 +20,16 @@ def prepare(emitter: Emitter, coming: ComingPrograms) -> None:
     def begin() -> None:
         with suppress(Exception):  # loading a program raises it again, if it needs that
             own = emitter.preparations(coming)
-            run_side_by_side([*own, *(() if coming.is_new else _planning())])
+            run_side_by_side([*own, *(() if coming.is_new else (_load_first_fit,))])
 
     _in_background(begin)
 
 
-def _planning() -> Sequence[Callable[[], object]]:
-    """Return the builds of what plans memory; a short lowering would wait for them."""
-    from wrapperir.planning.cores import CORES, load_core
+def _load_first_fit() -> None:
+    """Build what plans memory; a short lowering would wait for it."""
+    from wrapperir.planning.cores import FIRST_FIT, load_core
 
-    return [partial(load_core, name) for name in CORES]
+    load_core(FIRST_FIT)
 
 
 def run_side_by_side(functions: Sequence[Callable[[], object]]) -> None:

@@ -25,8 +25,8 @@ from wrapperir.caching import PrivateCache, digest_of, user_cache
 from wrapperir.planning.problem import Sections
 from wrapperir.planning.tree_search import Attempt, SearchOutcome
 
-CORES = ("first_fit_core.cpp", "tree_search_core.cpp")
-"""The sources of all cores; a plan of memory may take both."""
+FIRST_FIT = "first_fit_core.cpp"
+"""The source of the core that plans of many buffers take."""
 
 _FLAGS = ("-std=c++17", "-O3", "-shared", "-fPIC")
 _COMPILERS = ("c++", "g++", "clang++")
