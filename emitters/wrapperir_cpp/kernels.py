@@ -1,6 +1,5 @@
 """Kernels of a language on a kind of device; C++ kernels, their declarations and files."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import LiteralString, TypeAlias
 
@@ -20,6 +19,7 @@ from wrapperir.ir import (
     ScalarParameter,
     runtime_parameters,
 )
+from wrapperir.kernels.emitted.kernel_sources import split_includes, with_vectors
 from wrapperir_cpp.context import Context
 from wrapperir_cpp.layout import KERNELS
 from wrapperir_cpp.literals import format_string
@@ -58,7 +58,6 @@ KernelLanguages: TypeAlias = Mapping[tuple[str, Language], KernelLanguage]
 
 _PREFIX = "cpp_"
 """Prefix of C++ kernels' names; no function of the C library has it."""
-_INCLUDES = re.compile(r"(?:[ \t]*#[ \t]*include[ \t][^\n\\]*\n|[ \t]*\n)*")
 
 # Numbers as they are passed; the source's own parameter converts them.
 _NUMBERS: Mapping[DType, LiteralString] = {
@@ -94,7 +93,8 @@ def declare_kernel(module: CppModule, line: KernelDefinitionLine) -> None:
     runtime = runtime_parameters(line.parameters)
     types = [_c_type(line, parameter) for parameter in runtime]
     module.declare(fragment("void {}({})", function, joined(", ", types)))
-    module.files[f"{KERNELS}{function}.cpp"] = _adapted_source(line, function, types)
+    adapted = _adapted_source(line, function, types)
+    module.files[f"{KERNELS}{function}.cpp"] = with_vectors(adapted, line.vectors)
 
 
 def _c_type(line: KernelDefinitionLine, parameter: RuntimeParameter) -> Fragment:
@@ -111,9 +111,7 @@ def _adapted_source(
     line: KernelDefinitionLine, function: Fragment, types: Sequence[Fragment]
 ) -> str:
     """Return the source with its entry under the name of the kernel."""
-    includes = _INCLUDES.match(line.source)
-    assert includes is not None
-    head, body = line.source[: includes.end()], line.source[includes.end() :]
+    head, body = split_includes(line.source)
     runtime = runtime_parameters(line.parameters)
     entry = NameTable(()).claim(line.entry)
     if not any(map(_is_converted, runtime)):

@@ -55,15 +55,14 @@ class FxEmitter(Emitter):
         """Return the builds of what calls kernels, and the start of Triton's compiler."""
         import torch
 
-        from wrapperir.emit.python.extension_modules import build_cpp_calls, build_launches
+        from wrapperir.emit.python.extension_modules import build_launches, cpp_preparations
         from wrapperir.kernels.triton_compile import start_compiler
 
         has_cuda = "cuda" in coming.devices and torch.version.hip is None
         if coming.is_new:
             return (start_compiler,) if has_cuda else ()
-        calls = coming.own_kernels and "cpu" in coming.devices
         of_cuda = (build_launches,) if has_cuda else ()
-        return (*of_cuda, *((build_cpp_calls,) if calls else ()))
+        return (*of_cuda, *cpp_preparations(coming))
 
     def emit(self, program: Program) -> Artifact:
         """Return ``program.wir``, and ``graph.py`` to read.

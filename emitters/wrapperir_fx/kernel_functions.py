@@ -30,11 +30,7 @@ from wrapperir.emit.python.compiled_launches import (
     emit_launcher,
     reason_against,
 )
-from wrapperir.emit.python.cpp_kernels import (
-    emit_cpp_begin,
-    emit_cpp_end,
-    emit_cpp_kernel,
-)
+from wrapperir.emit.python.cpp_kernels import emit_cpp_end, emit_cpp_kernel
 from wrapperir.emit.python.expressions import format_tuple
 from wrapperir.emit.python.kernels import emit_triton_kernel
 from wrapperir.emit.python.load_module import load_module
@@ -157,7 +153,6 @@ def _build(
     if not definitions:
         return ()
     module = ModuleText()
-    emit_cpp_begin(module, (d for d in definitions if d.language is Language.CPP))
     built: list[Fragment] = []
     names = [definition.name[:200] for definition in definitions]
     if len({*names}) < len(names):  # kernels of two programs may have one name
@@ -177,7 +172,7 @@ def _build(
             direct, function = function, fragment("{}.function", function)
         built.append(format_tuple([function, emit_launcher(module, line), direct]))
     emit_compilation(module)
-    emit_cpp_end(module, is_script=False)
+    emit_cpp_end(module)
     writer = SourceWriter()
     module.emit_head(writer)
     writer.emit_blank(2)

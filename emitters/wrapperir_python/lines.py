@@ -18,11 +18,7 @@ from wrapperir.emit.python.compiled_launches import (
     is_compiled,
     reason_against,
 )
-from wrapperir.emit.python.cpp_kernels import (
-    emit_cpp_begin,
-    emit_cpp_end,
-    emit_cpp_kernel,
-)
+from wrapperir.emit.python.cpp_kernels import emit_cpp_end, emit_cpp_kernel
 from wrapperir.emit.python.expressions import format_int
 from wrapperir.emit.python.kernels import emit_triton_kernel
 from wrapperir.ir.line_effects import uses
@@ -46,15 +42,7 @@ class PythonLines(PythonContext, OperatorCollectives):
     """
 
     def emit_definitions(self, definitions: Sequence[wir.DefinitionLine]) -> None:
-        """Append the kernels; those in C++ are compiled side by side."""
-        called = [
-            line
-            for line in definitions
-            if isinstance(line, wir.KernelDefinitionLine)
-            and line.language is wir.Language.CPP
-            and line.name in self.facts.kernel_devices
-        ]
-        emit_cpp_begin(self.module, called)
+        """Append the kernels."""
         self._visit_lines(definitions, ("definitions",), self.module.definitions)
         emit_compilation(self.module)
         emit_cpp_end(self.module)

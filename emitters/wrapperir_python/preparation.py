@@ -9,9 +9,9 @@ from wrapperir import caching
 from wrapperir.emit import ComingPrograms
 from wrapperir.emit.python.compiled_launches import EMITTED
 from wrapperir.emit.python.extension_modules import (
-    build_cpp_calls,
     build_graphs,
     build_launches,
+    cpp_preparations,
 )
 from wrapperir.kernels.emitted.native_module import build_library
 from wrapperir.kernels.triton_compile import start_compiler
@@ -24,11 +24,10 @@ def preparations(coming: ComingPrograms) -> Sequence[Callable[[], object]]:
         return (start_compiler,) if has_cuda else ()
     builds = (
         (_build_operators, True),
-        (build_cpp_calls, coming.own_kernels and "cpu" in coming.devices),
         (build_launches, has_cuda),
         (build_graphs, has_cuda and coming.graphs),
     )
-    return [build for build, is_needed in builds if is_needed]
+    return [*(build for build, is_needed in builds if is_needed), *cpp_preparations(coming)]
 
 
 def _build_operators() -> None:

@@ -1,6 +1,7 @@
 """Settings of Inductor's that a user may have changed."""
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ from torch._inductor.compile_fx import compile_fx_inner
 
 from wrapperir.frontend import Lowered
 from wrapperir.frontend.inductor import capture, compile_graph
+
+Options = dict[str, str | int | bool | Callable[..., Any]]
 
 APPLIED: list[dict[str, Any]] = [
     {"cpp_wrapper": True},
@@ -56,6 +59,19 @@ def test_results_are_as_in_eager_with_cpp_kernels(changed: dict[str, Any]) -> No
     with torch.no_grad(), config.patch(changed):
         actual = torch.compile(_head, backend="wrapperir")(*_inputs())
     torch.testing.assert_close(actual, _head(*_inputs()))
+
+
+@pytest.mark.parametrize("emitter", ["python", "cpp", "fx"])
+@pytest.mark.parametrize("bits", [0, 256, 512])
+def test_vectors_are_as_wide_as_a_setting_says(bits: int, emitter: str) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(x * 2, -1).sin()
+
+    torch._dynamo.reset()
+    x = torch.rand(3, 37)
+    options: Options = {"emitter": emitter, "cpp.simdlen": bits}
+    actual = torch.compile(function, backend="wrapperir", options=options)(x)
+    torch.testing.assert_close(actual, function(x))
 
 
 def test_text_that_a_setting_adds_is_refused() -> None:

@@ -12,8 +12,8 @@ from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.interp import interpret
 from wrapperir.ir import DType, KernelDefinitionLine, Program, ScalarParameter, tensor
 from wrapperir.ir.builder import ProgramBuilder
-from wrapperir.kernels import Compiler, build_kernels, find_compiler
-from wrapperir.kernels.cpp_build import target_of
+from wrapperir.kernels import Compiler, build_kernels
+from wrapperir.kernels.emitted import kernel_flags
 from wrapperir_cpp.build import kernel_sources
 from wrapperir_cpp.emitter import CppEmitter
 from wrapperir_cpp.kernels import declare_kernel
@@ -202,21 +202,18 @@ def test_kernels_are_compiled_anew_for_another_processor(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     artifact = CppEmitter().emit(calling(cpp("p[0] = 1;")))
     first = build_kernels(kernel_sources(artifact.files))
-    monkeypatch.setattr(
-        "wrapperir.kernels.cpp_build.target_of", lambda _: "#define __AVX1024__ 1\n"
-    )
+    monkeypatch.setattr(kernel_flags, "machine_facts", lambda: "flags : avx1024")
     assert set(build_kernels(kernel_sources(artifact.files))).isdisjoint(first)
     monkeypatch.undo()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert build_kernels(kernel_sources(artifact.files)) == first
 
 
-def test_the_compiler_says_which_processor_it_compiles_for() -> None:
-    compiler = find_compiler()
-    here = evolve(compiler, command=(*compiler.command, "-DOF_THE_COMMAND=1"))
-    assert "OF_THE_COMMAND" in target_of(here)
-    assert "OF_THE_COMMAND" not in target_of(compiler)
-    assert "__SIZEOF_POINTER__" in target_of(compiler)
+def test_a_processor_s_instructions_are_known() -> None:
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        lines = {line.strip() for line in file if line.startswith(("flags", "Features"))}
+    assert lines
+    assert lines <= set(kernel_flags.machine_facts().splitlines())
 
 
 def test_kernels_may_use_functions_and_variables_of_pytorchs_headers() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from attrs import evolve
 
 from wrapperir.emit import Loaded
 from wrapperir.ir import Program
@@ -19,16 +20,20 @@ INPUTS = "%x: f32[4, 8], %p: mutated f32[4, 8]"
 CALL = "  kernel_call @m(%x, %p, 32)\n  return"
 
 
-class StubCompile:
-    """Stands in for Inductor's ``AsyncCompile``; a kernel's source is a stub's name."""
+_FILE = "from tests.python_emitter.stub_kernels import build, found as kernel\n"
+"""Stands in for the file that compiles C++ kernels; a kernel's source is a stub's name."""
+_stubs: Mapping[str, Stub] = {}
 
-    stubs: Mapping[str, Stub]
 
-    def cpp_pybinding(self, types: list[str], source: str) -> Stub:
-        return self.stubs[source]
+def found(
+    name: str, types: Sequence[str], entry: str, source: str, vectors: str = ""
+) -> Stub:
+    """Return the stub that a source names."""
+    return _stubs[source]
 
-    def wait(self, scope: dict[str, Any]) -> None:
-        pass
+
+def build() -> None:
+    """Do nothing: there is nothing to compile."""
 
 
 def load_with(
@@ -39,10 +44,11 @@ def load_with(
 ) -> Loaded:
     """Load the Python of a program with stubs for its kernels."""
     emitter = emitter or PythonEmitter(trusts_inputs=True)
-    kind = type("Stubbed", (StubCompile,), {"stubs": stubs})
+    artifact = emitter.emit(program)
+    artifact = evolve(artifact, files={**artifact.files, "cpp_kernels.py": _FILE})
     with patch.context() as patched:
-        patched.setattr("torch._inductor.async_compile.AsyncCompile", kind)
-        return emitter.load(emitter.emit(program), {})
+        patched.setattr(f"{__name__}._stubs", stubs)
+        return emitter.load(artifact, {})
 
 
 def kernel(name: str, parameters: str = PARAMETERS) -> str:

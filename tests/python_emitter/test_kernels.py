@@ -1,16 +1,22 @@
 """Kernels of each language: how they are defined, built and launched."""
 
 import ast
+from collections.abc import Sequence
 
 import pytest
 import torch
+from attrs import evolve
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.python_emitter.running import assert_runs_as_interpreted, assert_same
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import compile_program
 from wrapperir.ir import (
+    VECTORS,
     Access,
     BufferParameter,
+    Constant,
     ConstexprParameter,
     DescriptorParameter,
     Device,
@@ -204,6 +210,87 @@ program @main(%x: mutated f32[2]) {
         (found,) = caught.value.diagnostics
         assert found.message.startswith("@bad does not compile: error: ")
         assert "missing" in found.message
+
+
+HEADERS = ("", "#include <torch/csrc/inductor/cpp_prefix.h>\n", "#include <map>\n")
+
+
+def called_kernels(sources: Sequence[str]) -> Program:
+    """Return a program that calls kernels of these sources on one buffer."""
+    builder = ProgramBuilder()
+    x = builder.input(tensor("f32", (16,)), name="x", mutated=True)
+    for index, source in enumerate(sources):
+        kernel = evolve(cpp(""), name=f"k{index}", source=source)
+        builder.call(builder.kernel(kernel), x)
+    return builder.build()
+
+
+@given(drawn=st.data())
+@settings(max_examples=4, deadline=None)
+def test_helpers_of_one_name_stand_side_by_side(drawn: st.DataObject) -> None:
+    parts = st.tuples(
+        st.sampled_from(HEADERS),
+        st.sampled_from(["", "static ", "inline ", 'extern "C" ']),
+        st.integers(2, 9),
+    )
+    kernels = drawn.draw(st.lists(parts, min_size=2, max_size=5))
+    sources = [
+        f"{header}{before}float stepped(float x) {{ return x * {factor} + 1; }}\n"
+        'extern "C" void kernel(float* p) { for (int i = 0; i < 4; ++i)'
+        " p[i] = stepped(p[i]); }"
+        for header, before, factor in kernels
+    ]
+    assert_runs_as_interpreted(called_kernels(sources))
+
+
+@pytest.mark.parametrize("before", ["", "#define ALONE 1\n"])
+def test_variables_of_one_name_are_a_kernel_s_own(before: str) -> None:
+    helper = "template <class T> T counted() {{ static T n = {0}; return n += 1; }}\n"
+    programs = [
+        called_kernels(
+            [
+                f"{before}{helper.format(start)}"
+                f'extern "C" void kernel(float* p) {{ p[{i}] = counted<float>(); }}'
+                for i, start in enumerate((first, first + 10, first + 20))
+            ]
+        )
+        for first in (0, 5)
+    ]
+    x = torch.zeros(16)
+    calls = [compile_program(program) for program in programs]
+    for step in (1, 2):
+        for first, call in zip((0, 5), calls, strict=True):
+            call([x])
+            assert x[:3].tolist() == [first + start + step for start in (0, 10, 20)]
+
+
+def test_vectors_are_as_wide_as_the_kernel_says() -> None:
+    body = """\
+    float found[16];
+    at::vec::Vectorized<float>(2).store(found);
+    p[0] = at::vec::Vectorized<float>::size();
+    p[1] = found[at::vec::Vectorized<float>::size() - 1];"""
+    kernel = evolve(cpp(body), source=f"{HEADERS[1]}{cpp(body).source}")
+    for name in ("AVX2", "AVX512"):
+        if torch.backends.cpu.get_cpu_capability() not in (name, "AVX512"):
+            continue  # this processor lacks them
+        written = evolve(kernel, metadata=((VECTORS, name),))
+        for emitter in ("python", "cpp", "fx"):
+            x = torch.zeros(16)
+            compile_program(program_of(written), emitter=emitter)([x])
+            assert x[:2].tolist() == [8 if name == "AVX2" else 16, 2]
+        assert_runs_as_interpreted(program_of(written))
+
+
+@pytest.mark.parametrize("name", ["AVX9", "AVX2 -fplugin=x", 7])
+@pytest.mark.parametrize("emitter", ["python", "cpp", "fx"])
+def test_unknown_vector_instructions_are_refused(name: Constant, emitter: str) -> None:
+    kernel = evolve(cpp("p[0] = 1;"), metadata=((VECTORS, name),))
+    with pytest.raises(DiagnosticError) as caught:
+        compile_program(program_of(kernel), emitter=emitter)
+    (found,) = caught.value.diagnostics
+    assert found.code is Code.KERNEL_BUILD_FAILED
+    assert f"'{name}' are no vector instructions" in found.message
 
 
 def triton(source: str, *parameters: Parameter, **more: object) -> KernelDefinitionLine:

@@ -47,8 +47,9 @@ class Kernels:
         if not wanted:
             return
         from wrapperir.kernels import CppBuildError, CppKernel, build_libraries
+        from wrapperir.kernels.emitted.kernel_sources import with_vectors
 
-        built = build_libraries([kernel.source for kernel in wanted])
+        built = build_libraries([with_vectors(k.source, k.vectors) for k in wanted])
         for kernel, library in zip(wanted, built, strict=True):
             if isinstance(library, CppBuildError):
                 message = f"@{kernel.name} does not compile: {library}"

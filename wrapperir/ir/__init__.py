@@ -52,6 +52,7 @@ from wrapperir.ir.expr_op import Number as Number
 from wrapperir.ir.expr_op import accepts_arity as accepts_arity
 from wrapperir.ir.kernel import DESCRIPTOR_ALIGNMENT as DESCRIPTOR_ALIGNMENT
 from wrapperir.ir.kernel import NO_HEADERS as NO_HEADERS
+from wrapperir.ir.kernel import VECTORS as VECTORS
 from wrapperir.ir.kernel import Access as Access
 from wrapperir.ir.kernel import BufferParameter as BufferParameter
 from wrapperir.ir.kernel import ConfigValue as ConfigValue

@@ -6,6 +6,7 @@ from attrs import field, frozen
 
 from wrapperir.ir.expr import Expr
 from wrapperir.ir.kernel import (
+    VECTORS,
     Constant,
     KernelChoice,
     KernelConfig,
@@ -43,6 +44,12 @@ class KernelDefinitionLine(Line):
     entry: str
     metadata: tuple[tuple[str, Constant], ...] = ()
     source: str
+
+    @property
+    def vectors(self) -> str | None:
+        """The vector instructions that a C++ kernel is written with, if it says so."""
+        found = dict(self.metadata).get(VECTORS)
+        return None if found is None else str(found)
 
 
 @frozen(kw_only=True)

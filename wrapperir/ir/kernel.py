@@ -19,6 +19,11 @@ Constant: TypeAlias = int | float | bool | str | None
 
 NO_HEADERS: tuple[str, Constant] = ("cpp.headers", "none")
 """Metadata of a C++ kernel that includes no header, and whose numbers no flag changes."""
+VECTORS = "cpp.vectors"
+"""Key of a C++ kernel's metadata: the vector instructions that it is written with.
+
+They are PyTorch's, such as ``AVX2`` or ``none``; its header has vectors of their width.
+"""
 
 
 class Language(StrEnum):

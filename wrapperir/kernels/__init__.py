@@ -11,6 +11,7 @@ from wrapperir.kernels.cpp_build import (
     CppBuildError,
     build_kernels,
     build_libraries,
+    prepare_header,
     prepare_kernels,
     side_by_side,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "failed",
     "find_compiler",
     "link_library",
+    "prepare_header",
     "prepare_kernels",
     "present_targets",
     "side_by_side",

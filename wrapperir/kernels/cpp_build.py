@@ -8,19 +8,14 @@ time.  Results are kept in the user's cache.
 
 import ctypes
 import os
-import platform
 import re
 import shutil
 import subprocess
-import sysconfig
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, lru_cache
+from functools import cache, partial
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
-
-import torch
-from torch.utils.cpp_extension import TORCH_LIB_PATH, include_paths
 
 from wrapperir.caching import built_once, digest_of
 from wrapperir.diagnostics import DiagnosticError
@@ -31,37 +26,20 @@ from wrapperir.kernels.compiler import (
     find_compiler,
     torch_facts,
 )
+from wrapperir.kernels.emitted.kernel_flags import (
+    compiler_facts,
+    header_flags,
+    kernel_flags,
+    machine_vectors,
+)
+from wrapperir.kernels.emitted.kernel_sources import (
+    HEADER,
+    joined_source,
+    units_of,
+    written_vectors,
+)
 
-# Infinities, NaNs and errno are kept, as are sums as written; a later flag overrides an
-# earlier one.
-_NUMERIC_FLAGS = (
-    "-O3",
-    *("-fno-trapping-math", "-funsafe-math-optimizations", "-ffinite-math-only"),
-    *("-fno-signed-zeros", "-fno-finite-math-only", "-fno-unsafe-math-optimizations"),
-    *("-fmath-errno", "-ffp-contract=off"),
-)
-_GCC_FLAGS = ("-fexcess-precision=fast", "-fno-tree-loop-vectorize")
-_DEFINITIONS = (
-    *("NDEBUG", "STANDALONE_TORCH_HEADER", "C10_USING_CUSTOM_GENERATED_MACROS"),
-    *("TORCH_INDUCTOR_CPP_WRAPPER", "TORCH_INDUCTOR_PRECOMPILE_HEADERS"),
-)
-_PROCESSOR_FLAGS: Mapping[str, tuple[str, ...]] = {
-    "AVX512": ("-DCPU_CAPABILITY_AVX512",),
-    "AVX2": ("-DCPU_CAPABILITY_AVX2",),
-    "SVE256": (
-        *("-DCPU_CAPABILITY_SVE", "-DCPU_CAPABILITY_SVE256"),
-        *("-DAT_BUILD_ARM_VEC256_WITH_SLEEF", "-D__ARM_FEATURE_BF16"),
-        *("-march=armv8-a+sve+bf16", "-msve-vector-bits=256"),
-    ),
-}
-"""Flags by PyTorch's name of the vector instructions that it finds."""
-_NEON_FLAGS = ("-DCPU_CAPABILITY_NEON", "-DAT_BUILD_ARM_VEC256_WITH_SLEEF")
-_HEADER = "torch/csrc/inductor/cpp_prefix.h"
 _PLACE = re.compile(r"^\S+?:(?=\d+:\d+:)", re.MULTILINE)  # line and column stay
-# The first header includes the others, so these are the same for every kernel.
-_HEADERS = (f"#include <{_HEADER}>\n", "#include <cmath>\n", "#include <cstdint>\n")
-_DIRECTIVE = re.compile(r"^[ \t]*(?:#|%:)[ \t]*(?!pragma\b)(.*)$", re.MULTILINE)
-_LARGEST_UNIT = 32
 _UNGROUP = ("-r", "--force-group-allocation")
 # In two steps: a variable that is shared by the process is only hidden when it is weak.
 _HIDE = (("--weaken",), ("--keep-global-symbols=functions",))
@@ -89,54 +67,27 @@ def side_by_side(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
         return list(pool.map(function, items))
 
 
-def kernel_compiler() -> Compiler:
+def kernel_compiler(vectors: str | None = None) -> Compiler:
     """Return the compiler with the flags of kernels.
 
+    ``vectors`` names the vector instructions that kernels are written with, as
+    :data:`~wrapperir.ir.VECTORS` does; this machine's, if ``None``.
+
     Raises:
-        DiagnosticError: WIR709, there is none, or it does not run.
+        DiagnosticError: WIR709, there is none, or it does not run, or there are no such
+            vector instructions.
     """
     found = find_compiler()
-    flags = [*_NUMERIC_FLAGS, *_processor_flags(), "-std=c++20", "-fPIC", "-fopenmp", "-w"]
-    if _is_gcc(found):
-        flags += _GCC_FLAGS
-    flags += [f"-D{name}" for name in _DEFINITIONS]
-    folders = [sysconfig.get_path("include"), *include_paths()]
-    flags += [f"-I{folder}" for folder in folders]
+    try:
+        flags = kernel_flags(found.version, vectors or machine_vectors())
+    except ValueError as error:
+        raise failed(f"a kernel's metadata is wrong: {error}") from None
     return Compiler((*found.command, *flags), found.version)
-
-
-def _is_gcc(compiler: Compiler) -> bool:
-    return "Free Software Foundation" in compiler.version
-
-
-def _processor_flags() -> tuple[str, ...]:
-    capability = torch.backends.cpu.get_cpu_capability()
-    flags = _PROCESSOR_FLAGS.get(capability)
-    if flags is None:
-        is_arm = platform.machine() in ("aarch64", "arm64")
-        flags = _NEON_FLAGS if is_arm else ()
-    if any(flag.startswith("-march") for flag in flags):
-        return flags
-    return ("-march=native", *flags)
-
-
-@lru_cache
-def target_of(compiler: Compiler) -> str:
-    """Return the macros that a compiler defines for its target processor.
-
-    ``-march=native`` means another processor on another machine, which may share the cache.
-    """
-    command = [*compiler.command, "-dM", "-E", "-xc++", os.devnull]
-    return subprocess.run(  # noqa: S603
-        command, capture_output=True, text=True, errors="replace"
-    ).stdout
 
 
 def kernel_digest(compiler: Compiler, *facts: object) -> str:
     """Return a digest of facts and of everything that decides how kernels are compiled."""
-    processor = target_of(compiler)
-    known = compiler.command, compiler.version, processor, torch_facts()
-    return digest_of((*known, *facts))
+    return digest_of((*compiler_facts(compiler.command, compiler.version), *facts))
 
 
 def _compile_kernel(
@@ -151,7 +102,7 @@ def _compile_kernel(
         DiagnosticError: WIR709, it does not compile; WIR710, the compiled header cannot
             be kept.
     """
-    if _HEADER not in source:
+    if HEADER not in source:
         try:
             return compiler.run(arguments, folder, what)
         except DiagnosticError:
@@ -162,42 +113,35 @@ def _compile_kernel(
 @cache
 def _precompiled_header(compiler: Compiler) -> tuple[str, ...]:
     """Return the flags that include PyTorch's kernel header, for GNU's precompiled."""
-    if not _is_gcc(compiler):
-        return ("-include", _HEADER)
 
-    def compile_to(output: Path) -> None:
-        source = output.parent / "kernels.h"
-        source.write_text(f"#include <{_HEADER}>\n", encoding="utf-8")
-        arguments = ["-xc++-header", source.name, "-o", str(output)]
-        compiler.run(arguments, output.parent, _HEADER)
+    def run(arguments: Sequence[str], folder: Path) -> None:
+        compiler.run(arguments, folder, HEADER)
 
-    # The compiler looks for the name of a header with this ending.
-    key = f"{kernel_digest(compiler, _HEADER)}.gch"
-    return ("-include", str(built_once("headers", key, compile_to).with_suffix("")))
+    key = f"{kernel_digest(compiler, HEADER)}.gch"
+    return header_flags(HEADER, compiler.version, run, partial(built_once, "headers", key))
 
 
 def build_libraries(sources: Sequence[str]) -> list[ctypes.CDLL | CppBuildError]:
     """Compile and load each source, in parallel.
 
-    A source exports its kernels as ``extern "C"``.  The result holds, for each source in
-    order, its library or the error.
+    A source exports its kernels as ``extern "C"``, and may have vector instructions, as
+    for :func:`build_kernels`.  The result holds, for each source in order, its library or
+    the error.
     """
-    try:
-        compiler = kernel_compiler()
-    except DiagnosticError as error:
-        return [_build_error(error)] * len(sources)
-    return side_by_side(lambda source: _library(compiler, source), sources)
+    return side_by_side(_library, sources)
 
 
-def _library(compiler: Compiler, source: str) -> ctypes.CDLL | CppBuildError:
+def _library(source: str) -> ctypes.CDLL | CppBuildError:
     def build(output: Path) -> None:
         file = output.parent / "kernel.cpp"
         file.write_text(source, encoding="utf-8")
-        linked = ("-shared", f"-L{TORCH_LIB_PATH}", "-ltorch_cpu", "-lc10")
+        folder = Path(torch_facts()[1]) / "lib"
+        linked = ("-shared", f"-L{folder}", "-ltorch_cpu", "-lc10")
         arguments = [file.name, *linked, "-o", str(output)]
         _compile_kernel(compiler, source, arguments, output.parent, "the kernel")
 
     try:
+        compiler = kernel_compiler(written_vectors(source))
         path = built_once("libraries", kernel_digest(compiler, source), build)
         return ctypes.CDLL(str(path))
     except DiagnosticError as error:
@@ -211,14 +155,23 @@ def _build_error(error: DiagnosticError) -> CppBuildError:
     return CppBuildError(_PLACE.sub("", message))
 
 
-def prepare_kernels() -> None:
-    """Compile what the kernels of all programs share, into the user's cache.
+def prepare_header() -> None:
+    """Compile PyTorch's header of kernels into the user's cache, for the machine's vectors.
 
     Raises:
         DiagnosticError: WIR709, it does not compile; WIR710, it cannot be kept.
     """
+    _precompiled_header(kernel_compiler())
+
+
+def prepare_kernels() -> None:
+    """Compile what objects of kernels of all programs share, into the user's cache.
+
+    Raises:
+        DiagnosticError: as :func:`prepare_header`.
+    """
+    prepare_header()
     compiler = kernel_compiler()
-    _precompiled_header(compiler)
     _build_object(compiler, _PROCESSOR, _processor_source(), [_PROCESSOR])
 
 
@@ -226,8 +179,8 @@ def build_kernels(kernels: Mapping[str, str]) -> list[Path]:
     """Return the objects of C++ kernels, in the user's cache.
 
     ``kernels`` are sources by path; a source defines the function that its file is named
-    for.  A further object defines ``processor_lacks``, which names what the kernels use and
-    the processor lacks.
+    for, and may have vector instructions (:func:`with_vectors`).  A further object defines
+    ``processor_lacks``, which names what the kernels use and the processor lacks.
 
     Raises:
         DiagnosticError: WIR709, a kernel does not compile; WIR710, built files
@@ -235,20 +188,25 @@ def build_kernels(kernels: Mapping[str, str]) -> list[Path]:
     """
     if not kernels:
         return []
-    compiler = kernel_compiler()
-    alone = [{path: text} for path, text in kernels.items() if not _is_joinable(text)]
-    joinable = [path for path, text in kernels.items() if _is_joinable(text)]
-    count = max(min(os.cpu_count() or 1, len(joinable)), -(-len(joinable) // _LARGEST_UNIT))
-    units = [{path: kernels[path] for path in joinable[i::count]} for i in range(count)]
-    units += [*alone, {_PROCESSOR: _processor_source()}]
-    built = side_by_side(lambda unit: _build_unit(compiler, unit), units)
+    groups = dict[str | None, list[str]]()
+    for path, text in kernels.items():
+        groups.setdefault(written_vectors(text), []).append(path)
+    units = [(kernel_compiler(), {_PROCESSOR: _processor_source()})]
+    for vectors, paths in groups.items():
+        compiler = kernel_compiler(vectors)
+        for unit in units_of([kernels[path] for path in paths]):
+            units.append((compiler, {paths[i]: kernels[paths[i]] for i in unit}))
+    built = side_by_side(lambda unit: _build_unit(*unit), units)
     return [path for paths in built for path in paths]
 
 
 def _build_unit(compiler: Compiler, unit: Mapping[str, str]) -> list[Path]:
     if len(unit) > 1:
         try:
-            return [_build_object(compiler, "kernels.cpp", _joined_source(unit), unit)]
+            joined = joined_source(
+                {f"of_{_function_of(path)}": text for path, text in unit.items()}
+            )
+            return [_build_object(compiler, "kernels.cpp", joined, unit)]
         except DiagnosticError:
             pass  # compiled alone, the kernel with the error shows
     return [_build_object(compiler, path, text, [path]) for path, text in unit.items()]
@@ -293,12 +251,6 @@ def _hide_helpers(compiled: Path, functions: Sequence[str]) -> None:
     (folder / alone).replace(compiled)
 
 
-def _is_joinable(text: str) -> bool:
-    """Say whether a source may be put into a namespace, after the known headers."""
-    directives = _DIRECTIVE.findall(_without_headers(text))
-    return [words.partition(" ")[0] for words in directives] == ["define", "undef"]
-
-
 def _processor_source() -> str:
     """Return a function that names what kernels use and the processor lacks.
 
@@ -313,26 +265,8 @@ def _processor_source() -> str:
     return f'extern "C" const char* processor_lacks() {{\n{body}  return nullptr;\n}}\n'
 
 
-def _joined_source(unit: Mapping[str, str]) -> str:
-    parts = [
-        f"namespace of_{_function_of(path)} {{\n{_without_headers(text)}}}\n"
-        for path, text in unit.items()
-    ]
-    if any(_HEADER in text for text in unit.values()):
-        return "".join((*_HEADERS, *parts))
-    # Kernels without a header compile in a tenth of the time that <cmath> alone takes.
-    included = [h for h in _HEADERS if any(h in text for text in unit.values())]
-    return "".join((*included, *parts))
-
-
 def _function_of(path: str) -> str:
     return PurePosixPath(path).stem
-
-
-def _without_headers(text: str) -> str:
-    while header := next((h for h in _HEADERS if text.startswith(h)), None):
-        text = text.removeprefix(header)
-    return text
 
 
 def _build_object(compiler: Compiler, path: str, text: str, kernels: Iterable[str]) -> Path:

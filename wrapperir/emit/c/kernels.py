@@ -1,14 +1,13 @@
 """C++ kernels beside a program in C or C++: their declarations, files and objects."""
 
-import re
 from collections.abc import Callable
 
 from wrapperir.emit.c.expressions import element_type
 from wrapperir.emit.source_text import Fragment, fragment, joined
 from wrapperir.ir import KernelDefinitionLine, ScalarParameter, runtime_parameters
+from wrapperir.kernels.emitted.kernel_sources import split_includes, with_vectors
 
 FOLDER = "kernels/"
-_INCLUDES = re.compile(r"(?:[ \t]*#[ \t]*include[ \t][^\n\\]*\n|[ \t]*\n)*")
 
 
 def format_prototype(
@@ -36,8 +35,6 @@ def kernel_file(line: KernelDefinitionLine, function: Fragment) -> tuple[str, st
 
     :func:`wrapperir.kernels.build_kernels` compiles such files.
     """
-    includes = _INCLUDES.match(line.source)
-    assert includes is not None  # it may be empty
-    head, body = line.source[: includes.end()], line.source[includes.end() :]
+    head, body = split_includes(line.source)
     renamed = f"{head}#define {line.entry} {function}\n{body}\n#undef {line.entry}\n"
-    return f"{FOLDER}{function}.cpp", renamed
+    return f"{FOLDER}{function}.cpp", with_vectors(renamed, line.vectors)

@@ -4,8 +4,12 @@ Each function raises ``OSError`` without a compiler or a private directory, and
 ``subprocess.CalledProcessError`` if a module does not compile.
 """
 
+from collections.abc import Callable, Sequence
+
 from wrapperir import caching
+from wrapperir.emit.contract import ComingPrograms
 from wrapperir.emit.python.compiled_launches import EMITTED
+from wrapperir.kernels import prepare_header
 from wrapperir.kernels.emitted.native_module import build_library
 
 
@@ -20,8 +24,15 @@ def build_graphs() -> None:
 
 
 def build_cpp_calls() -> None:
-    """Build the module that calls C++ kernels which need no header."""
+    """Build the module that calls C++ kernels."""
     _build("cpp_calls.cpp", "tensors.h", "arguments.h")
+
+
+def cpp_preparations(coming: ComingPrograms) -> Sequence[Callable[[], object]]:
+    """Return the builds of what C++ kernels of the coming programs need."""
+    if "cpu" not in coming.devices:
+        return ()
+    return (build_cpp_calls,) if coming.own_kernels else (build_cpp_calls, prepare_header)
 
 
 def _build(source: str, *headers: str) -> None:

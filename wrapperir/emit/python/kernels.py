@@ -1,9 +1,8 @@
-"""Kernels in Python: C++ functions that torch binds, and Triton kernels with launchers."""
+"""Triton kernels in Python, with their launchers."""
 
 import ast
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from typing import LiteralString
 
 from wrapperir import ir as wir
 from wrapperir.emit.number_kinds import NumberKinds, kind_of
@@ -13,7 +12,6 @@ from wrapperir.emit.python.expressions import (
     format_int,
     format_keyword,
     format_string,
-    format_text,
     format_tuple,
 )
 from wrapperir.emit.python.module_text import RESERVED, ModuleText
@@ -26,73 +24,6 @@ from wrapperir.emit.source_text import (
     joined,
 )
 from wrapperir.emit.triton_signature import bound_values
-
-# Numbers that the binding of torch reads from a Python argument by itself.
-_PARSED = frozenset({wir.DType.I64, wir.DType.U64, wir.DType.F32})
-_WHOLE = frozenset(
-    {wir.DType.I32, wir.DType.I16, wir.DType.I8, wir.DType.U32, wir.DType.U16, wir.DType.U8}
-)
-# The binding's own function for reading an argument, made to read a double as well.
-_PARSE_DOUBLE: LiteralString = """\
-#include <Python.h>
-template <typename T> static inline T parse_arg(PyObject* args, size_t n);
-template <> inline double parse_arg<double>(PyObject* args, size_t n) {
-    double result = PyFloat_AsDouble(PyTuple_GET_ITEM(args, n));
-    if (result == -1.0 && PyErr_Occurred()) throw std::runtime_error("expected float arg");
-    return result;
-}
-"""
-_ENTRY = "kernel"
-"""The name that torch's binding of C++ functions calls."""
-
-
-def emit_bound_kernel(module: ModuleText, line: wir.KernelDefinitionLine) -> None:
-    """Append the building of a C++ kernel by torch; all are compiled side by side."""
-    module.need("AsyncCompile")
-    types = [_c_type(parameter) for parameter in wir.runtime_parameters(line.parameters)]
-    module.definitions.emit_line(
-        "{} = async_compile.cpp_pybinding([{}], {})",
-        module.kernels[line.name],
-        joined(", ", map(format_string, types)),
-        format_text(_adapted_source(line, types)),
-    )
-
-
-def _adapted_source(line: wir.KernelDefinitionLine, types: list[str]) -> str:
-    """Return the source with an ``extern "C"`` function named ``kernel``."""
-    runtime = wir.runtime_parameters(line.parameters)
-    if line.entry == _ENTRY and not any(map(_is_adapted, runtime)):
-        return line.source
-    entry = NameTable(()).claim(line.entry)
-    if line.entry == _ENTRY:
-        entry = fragment("{}_of_source", entry)
-    names = [f"a{index}" for index in range(len(runtime))]
-    declared = ", ".join(f"{t} {name}" for t, name in zip(types, names, strict=True))
-    return f"""\
-{_PARSE_DOUBLE if wir.DType.F64.cpp_type in types else ""}\
-#define {_ENTRY} {_ENTRY}_of_source
-{line.source}
-#undef {_ENTRY}
-extern "C" void {_ENTRY}({declared}) {{
-    {entry}({", ".join(names)});
-}}
-"""
-
-
-def _is_adapted(parameter: wir.RuntimeParameter) -> bool:
-    return isinstance(parameter, wir.ScalarParameter) and parameter.dtype not in _PARSED
-
-
-def _c_type(parameter: wir.RuntimeParameter) -> str:
-    if isinstance(parameter, wir.TensorParameter):
-        const = "const " if parameter.access is wir.Access.READ else ""
-        return f"{const}{parameter.dtype.cpp_type}*"
-    if parameter.dtype in _WHOLE or parameter.dtype is wir.DType.BOOL:
-        return "int64_t"
-    if parameter.dtype in (wir.DType.F16, wir.DType.BF16):
-        return "float"
-    return parameter.dtype.cpp_type
-
 
 # Triton takes a number for a bool or an i32 (or what holds it) unless it is told.
 _TOLD_TYPES: Mapping[wir.DType, str] = {

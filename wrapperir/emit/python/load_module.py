@@ -20,8 +20,7 @@ from wrapperir.emit.triton_signature import KERNEL_FACTS
 from wrapperir.ir import Device
 from wrapperir.operators import UnknownOperatorError, find_overload
 
-_COMPILE_ERROR = "C++ compile error"  # of PyTorch's compiler of kernels
-_COMPILED = r"^(\w+) = (?:async_compile\.cpp_pybinding|cpp_kernels\.kernel)\("
+_COMPILE_ERROR = r"C\+\+ compile error of (@\S+):\n"  # as cpp_kernels.py says it
 _PLACE = r"^\S+?:\d+:\d+: "
 _DEVICE = r"= torch\.device\(['\"](\w+)['\"](?:, (\d+))?\)$"
 _OPERATOR = r"= bindings\.find\(torch\.ops\.(\w+\.\w+\.\w+), "
@@ -85,14 +84,12 @@ def load_module(
 
 def _load_error(module: ModuleType, text: str, error: Exception) -> DiagnosticError:
     """Return the error for a module that does not load: WIR704, WIR705 or WIR709."""
-    if _COMPILE_ERROR in str(error):
+    if failed := re.match(_COMPILE_ERROR, str(error)):
         from wrapperir.kernels.compiler import first_errors
 
-        names = re.findall(_COMPILED, text, re.MULTILINE)
-        failed = next((f"@{n}" for n in names if not _is_compiled(module, n)), "a kernel")
         # The lines are not those of the kernel's source.
-        causes = re.sub(_PLACE, "", first_errors(str(error)), flags=re.MULTILINE)
-        message = f"{failed} does not compile: {causes}"
+        causes = first_errors(str(error)[failed.end() :])
+        message = f"{failed[1]} does not compile: {re.sub(_PLACE, '', causes, flags=re.M)}"
         return Code.KERNEL_BUILD_FAILED.error(message)
     frames = traceback.walk_tb(error.__traceback__)
     numbers = [n for frame, n in frames if frame.f_globals is vars(module)]
@@ -112,15 +109,6 @@ def _load_error(module: ModuleType, text: str, error: Exception) -> DiagnosticEr
     cause, *_ = str(error).strip().splitlines() or [""]
     message = f"the emitted module does not load: {type(error).__name__}: {cause}"
     return Code.KERNEL_BUILD_FAILED.error(message)
-
-
-def _is_compiled(module: ModuleType, name: str) -> bool:
-    found: object = getattr(module, name, None)
-    try:
-        cast(Callable[[], object], getattr(found, "result", object))()  # of a future
-    except Exception:  # the compiler's
-        return False
-    return found is not None
 
 
 def _bind_constants(module: ModuleType, constants: Mapping[str, torch.Tensor]) -> None:

@@ -23,7 +23,6 @@ IMPORTS: Mapping[str, LiteralString] = {
     "math": "import math",
     "pathlib": "import pathlib",
     "torch": "import torch",
-    "AsyncCompile": "from torch._inductor.async_compile import AsyncCompile",
     "TensorDescriptor": "from triton.tools.tensor_descriptor import TensorDescriptor",
 }
 """Import statements by the name they bind, in the order they are written."""
@@ -90,7 +89,7 @@ def import_file(path):
 RESERVED = frozenset(
     {
         *(*keyword.kwlist, "__debug__", *dir(builtins), *IMPORTS, *SUPPORT_FUNCTIONS),
-        *("args", "call", "bind_constants", "constants", "async_compile"),
+        *("args", "call", "bind_constants", "constants"),
         *("bindings", "operators", "memory", "memory_check", "kernel_choices"),
         *("input_check", "launches", "graphs", "cpp_kernels"),
     }

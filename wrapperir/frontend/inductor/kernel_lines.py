@@ -10,6 +10,7 @@ import sympy
 from attrs import evolve
 from torch._inductor.codegen import wrapper as inductor
 from torch._inductor.codegen.cpp_utils import DTYPE_TO_CPP
+from torch._inductor.cpu_vec_isa import pick_vec_isa
 
 from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, DiagnosticError
@@ -73,6 +74,8 @@ _PARAMETER = re.compile(r"(const\s+)?([\w:<>]+)\s*(\*?)\s*(\w+)")
 _PREFIX = re.compile(r'#include\s+"[^"]*/[^"/]*\.h"')
 # Without \b at the start the search is far faster.
 _UPDATED = re.compile(r"atomic_add\w*\(\s*&?\s*(\w+)")
+_VECTOR = "at::vec::"
+_CAPABILITY = "CPU_CAPABILITY_"
 PREFIX = "#include <torch/csrc/inductor/cpp_prefix.h>"
 
 
@@ -98,7 +101,15 @@ def lower_cpp_kernel(name: str, source: str, declaration: str) -> wir.KernelDefi
         parameters=tuple(_cpp_parameter(name, part, updated) for part in parts if part),
         entry="kernel",
         source=_PREFIX.sub(PREFIX, text),
+        metadata=((wir.VECTORS, _vectors()),) if _VECTOR in text else (),
     )
+
+
+def _vectors() -> str:
+    """Return the vector instructions that Inductor writes kernels with."""
+    macros = pick_vec_isa().build_macro()
+    named = [macro for macro in macros if macro.startswith(_CAPABILITY)]
+    return named[-1].removeprefix(_CAPABILITY) if named else "none"
 
 
 def _cpp_parameter(kernel: str, text: str, updated: set[str]) -> wir.Parameter:
