@@ -22,7 +22,7 @@ html_title = "wrapperir"
 autodoc_typehints_format = "short"
 # Signatures name what is imported for type checkers only.
 autodoc_use_type_comments = False
-# `wir` is our text form and `console` blocks hold long paths: neither is worth a warning.
+# `wir` blocks leave out lines, and `console` blocks hold long paths: no warning is due.
 suppress_warnings = ["misc.highlighting_failure"]
 
 
@@ -61,8 +61,8 @@ def api_page(module):
 
 
 def setup(app):
-    """Highlight the text form as LLVM's, whose spelling is near enough."""
-    from pygments.lexers.asm import LlvmLexer
+    """Highlight the text form; write the pages of the API."""
+    from wrapperir.editor.lexer import WirLexer
 
-    app.add_lexer("wir", LlvmLexer)
+    app.add_lexer("wir", WirLexer)
     app.connect("builder-inited", write_api_pages)

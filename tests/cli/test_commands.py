@@ -367,9 +367,9 @@ def test_permissions_and_links_stay(folder: Path) -> None:
 
 
 COMMANDS = [
-    *("compile", "diff-run", "emit", "explain", "graphs", "lower", "memory", "opt"),
-    *("package", "partition", "plugins", "print", "profile", "reduce", "run", "tune"),
-    *("verify", "view"),
+    *("compile", "diff-run", "emit", "explain", "graphs", "lower", "lsp", "memory"),
+    *("opt", "package", "partition", "plugins", "print", "profile", "reduce", "run"),
+    *("tune", "verify", "view"),
 ]
 
 

@@ -7,7 +7,7 @@ import click
 from wrapperir import __version__
 
 _OWN_MODULES = (
-    *("compile", "diff-run", "explain", "graphs", "lower", "memory"),
+    *("compile", "diff-run", "explain", "graphs", "lower", "lsp", "memory"),
     *("partition", "plugins", "profile", "reduce", "run", "tune", "view"),
 )
 _MODULES = {

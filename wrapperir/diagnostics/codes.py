@@ -283,6 +283,7 @@ class Code(StrEnum):
     NOTHING_TO_REDUCE = "WIR913"  # A program to reduce does not show what is looked for
     NOTHING_TO_EXPLAIN = "WIR915"  # A program has no part that a subject names
     RUNS_DIFFER = "WIR914"  # Two runs of a program write other values
+    MISSING_PYGLS = "WIR916"  # pygls is needed and is not installed
 
     def error(
         self,

@@ -37,7 +37,7 @@ def format_diagnostics(
     the file or the printed program.  If a part has no position, the diagnostic is shown at
     the nearest enclosing part with a position.  Without diagnostics the result is empty.
     """
-    source = _Source(text, positions, file)
+    source = DiagnosticPlaces(text, positions, file)
     return "".join(f"{line}\n" for d in diagnostics for line in source.format_diagnostic(d))
 
 
@@ -55,7 +55,7 @@ def format_diagnostics_json(
     """
     import json  # loaded late: only tools ask for this form
 
-    source = _Source(text, positions, file)
+    source = DiagnosticPlaces(text, positions, file)
     values = [
         {
             "file": file,
@@ -85,10 +85,13 @@ def _place(path: LinePath | None, position: Position | None) -> dict[str, object
     }
 
 
-class _Source:
+class DiagnosticPlaces:
+    """The places of diagnostics in a text."""
+
     def __init__(
         self, text: str, positions: Mapping[LinePath, Position], file: str
     ) -> None:
+        """Keep a text and the positions of its program's parts."""
         self._lines = text.split("\n")
         self._positions = positions
         self._file = _escaped(file)
@@ -121,6 +124,7 @@ class _Source:
         return position if at < 0 else Position(position.line, at + 1, len(subject))
 
     def format_diagnostic(self, diagnostic: Diagnostic) -> Iterator[str]:
+        """Yield the lines of a diagnostic, with its excerpts, notes and hint."""
         position = self.position(diagnostic.path, diagnostic.position, diagnostic.subject)
         code, severity = diagnostic.code.value, diagnostic.severity.value
         message = _escaped(diagnostic.message)

@@ -1,0 +1,1 @@
+"""Support for editors: highlighting, and a language server for the text form."""
