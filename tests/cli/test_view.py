@@ -55,3 +55,17 @@ def test_the_page_of_a_function_has_its_loops_and_decisions(folder: Path) -> Non
     page = (folder / "scale.html").read_text()
     assert '"emitter":"loops"' in page
     assert invoke("view", "model.py:gone").exit_code == 1
+
+
+def test_times_come_from_a_profile_of_the_same_program(folder: Path) -> None:
+    made = invoke("profile", "--format", "json", "-o", "add.profile.json", "add.wir")
+    assert made.exit_code == 0, made.output
+    shown = invoke(
+        "view", "--emitter", "python", "--profile", "add.profile.json", "add.wir"
+    )
+    assert shown.exit_code == 0, shown.output
+    assert shown.stdout != invoke("view", "--emitter", "python", "add.wir").stdout
+    wrong = invoke("view", "--profile", "add.profile.json", "mlp.wir")
+    assert wrong.exit_code == 2
+    assert "--profile add.profile.json: the program has no line" in wrong.stderr
+    assert invoke("view", "--profile", "gone.json", "add.wir").exit_code == 3

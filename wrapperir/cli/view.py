@@ -1,9 +1,11 @@
 """``wrapperir view``: one page of a program, its source and the code of each emitter."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from attrs import evolve
 
 from wrapperir.cli import options
 from wrapperir.cli.passes import choose_passes, pass_option
@@ -37,6 +39,11 @@ if TYPE_CHECKING:
 )
 @options.size_option
 @pass_option
+@click.option(
+    "--profile",
+    metavar="FILE",
+    help="Also show times, from what wrapperir profile --format json wrote.",
+)
 @options.output_option
 @reporting
 def view_command(
@@ -44,6 +51,7 @@ def view_command(
     emitters: tuple[str, ...],
     sizes: Mapping[str, tuple[int, ...]],
     passes: tuple[str, ...],
+    profile: str | None,
     output: str | None,
 ) -> None:
     """Write a page of PROGRAM, beside its source and the code of emitters.
@@ -60,7 +68,14 @@ def view_command(
     executes code: the file and the function or module in it.
     """
     from wrapperir.report import SymbolValueError, choose_values
-    from wrapperir.view import ProgramText, StageLinks, format_view, run_steps, view_program
+    from wrapperir.view import (
+        ProgramText,
+        StageLinks,
+        add_times,
+        format_view,
+        run_steps,
+        view_program,
+    )
 
     chosen, to_run = _find_emitters(emitters), choose_passes(passes)
     check_output(output)
@@ -87,6 +102,12 @@ def view_command(
         links = StageLinks(result, stages.loops, stages.schedule, stages.symbols)
     with stage("emitting the program ..."):
         view = view_program(text, source.name, given, chosen, steps, links)
+    if profile is not None:
+        try:
+            timed = add_times(view.program, Path(profile).read_text("utf-8"))
+        except ValueError as error:
+            raise click.UsageError(f"--profile {profile}: {error}") from None
+        view = evolve(view, program=timed)
     write_output(output, format_view(view))
 
 

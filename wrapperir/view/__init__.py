@@ -3,6 +3,7 @@
 from wrapperir.view.link_program import ProgramText
 from wrapperir.view.lowering_stages import StageLinks
 from wrapperir.view.pass_steps import StepRecorder, run_steps
+from wrapperir.view.profile_times import WrongProfileError, add_times
 from wrapperir.view.view_page import ProgramView, format_view
 from wrapperir.view.view_program import view_program
 
@@ -11,6 +12,8 @@ __all__ = [
     "ProgramView",
     "StageLinks",
     "StepRecorder",
+    "WrongProfileError",
+    "add_times",
     "format_view",
     "run_steps",
     "view_program",

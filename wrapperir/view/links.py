@@ -13,7 +13,8 @@ class LinkedLine:
 
     ``nodes`` are those that it came from, and ``kernel`` or ``operator`` is what it calls.
     ``reads`` and ``writes`` are the bytes of the tensors that a call reads and writes;
-    ``values`` are the names that it makes, uses or drops.
+    ``values`` are the names that it makes, uses or drops.  ``ns`` is the time that it takes
+    in a call, in nanoseconds, if a profile says so.
     """
 
     number: int
@@ -26,6 +27,7 @@ class LinkedLine:
     values: tuple[str, ...] = ()
     reads: int = 0
     writes: int = 0
+    ns: int | None = None
 
 
 @frozen(kw_only=True)

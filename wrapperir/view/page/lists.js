@@ -11,6 +11,7 @@ function callRows(links) {
     nodes: new Set(calls.flatMap((line) => lines.nodes[line])).size,
     reads: total(calls, lines.reads),
     writes: total(calls, lines.writes),
+    ns: total(calls, lines.ns),
   });
   return [
     ...kernels.name.map((name, index) => row({ kind: "kernel", index }, `@${name}`, kernels.calls[index])),
@@ -24,8 +25,13 @@ const CALL_COLUMNS = {
   nodes: { title: "nodes", text: (row) => row.nodes, by: (row) => row.nodes },
   reads: { title: "reads", text: (row) => formatBytes(row.reads), by: (row) => row.reads },
   writes: { title: "writes", text: (row) => formatBytes(row.writes), by: (row) => row.writes },
+  time: { title: "time", text: (row) => formatTime(row.ns), by: (row) => row.ns },
   cost: { title: "bytes of all calls", text: () => "", by: (row) => row.reads + row.writes },
 };
+
+function formatTime(ns) {
+  return ns < 1e6 ? `${(ns / 1e3).toPrecision(3)} µs` : `${(ns / 1e6).toPrecision(3)} ms`;
+}
 
 // A list whose rows have targets: `rows` are {target, ...}, `fill` appends a row's cells.
 class TargetList {
@@ -91,34 +97,37 @@ class TargetList {
 function kernelList(section, view) {
   const head = section.querySelector(".head");
   let most = 1;
+  const isTimed = view.links.lines.ns.some((ns) => ns !== null);
+  const columns = Object.entries(CALL_COLUMNS).filter(([name]) => isTimed || name !== "time");
+  const cost = isTimed ? CALL_COLUMNS.time : CALL_COLUMNS.cost;
   const list = new TargetList(section.querySelector(".listing"), view, (element, row) => {
-    for (const [name, column] of Object.entries(CALL_COLUMNS)) {
+    for (const [name, column] of columns) {
       const cell = addSpan(element, column.text(row), `cell ${name}`);
       if (name !== "cost") continue;
       const bar = addSpan(cell, "", "cost-bar");
-      bar.style.width = `${(100 * column.by(row)) / most}%`;
+      bar.style.width = `${(100 * cost.by(row)) / most}%`;
     }
   });
   const rows = callRows(view.links);
-  most = largestOf(rows.map(CALL_COLUMNS.cost.by)) || 1;
+  most = largestOf(rows.map(cost.by)) || 1;
   const sortBy = (name) => {
-    const { by, text } = CALL_COLUMNS[name];
+    const { by, text } = name === "cost" ? cost : CALL_COLUMNS[name];
     rows.sort(by ? (a, b) => by(b) - by(a) : (a, b) => text(a).localeCompare(text(b)));
     for (const button of head.children) {
       button.setAttribute("aria-pressed", button.dataset.column === name);
     }
     list.show(rows);
   };
-  for (const [name, { title }] of Object.entries(CALL_COLUMNS)) {
+  for (const [name, { title }] of columns) {
     const button = document.createElement("button");
     button.type = "button";
     button.className = `cell ${name}`;
     button.dataset.column = name;
-    button.textContent = title;
+    button.textContent = name === "cost" && isTimed ? "time of all calls" : title;
     button.addEventListener("click", () => sortBy(name));
     head.append(button);
   }
-  sortBy("cost");
+  sortBy(isTimed ? "time" : "cost");
   return list;
 }
 

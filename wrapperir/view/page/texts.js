@@ -56,7 +56,7 @@ function refusedText(code) {
   return { name: code.emitter, rows: [], reason, targetAt: () => null, stateOf: () => "" };
 }
 
-const NO_SOURCE = {
-  name: "source", rows: [], reason: "The program names no source files.",
-  targetAt: () => null, stateOf: () => "",
-};
+// A text for a pane that has none.
+function missingText(reason) {
+  return { name: "", rows: [], reason, targetAt: () => null, stateOf: () => "" };
+}

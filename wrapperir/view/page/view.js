@@ -39,6 +39,7 @@ class View {
     this.panes.program.show(this.texts.program[0]);
     this.panes.program.list.reveal(data.begin);
     if (this.texts.codes.length) this.showCode(this.texts.codes[0].files[0]);
+    else this.panes.code.show(missingText("No emitter is shown."));
     this.openTool("kernels");
     this.details.show(this.pinned);
   }
@@ -68,7 +69,7 @@ class View {
 
   firstSource() {
     const found = this.texts.source.find((text) => !text.reason);
-    return found ?? this.texts.source[0] ?? NO_SOURCE;
+    return found ?? this.texts.source[0] ?? missingText("The program names no source files.");
   }
 
   hover(target) {
