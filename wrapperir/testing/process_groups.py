@@ -1,5 +1,6 @@
 """Process groups of one rank, on which the programs of the conformance kit run."""
 
+import os
 from datetime import timedelta
 from typing import Any
 
@@ -9,8 +10,11 @@ GROUP = "wrapperir.conformance"
 """The group of the kit's programs."""
 
 _TIMEOUT = timedelta(seconds=60)
-_made: dict[str, object] = {}
-"""The groups of this process, which PyTorch refers to weakly."""
+_made: dict[tuple[int, str], object] = {}
+"""The groups, which PyTorch refers to weakly, by process and name.
+
+Those of a process that forked stay, as their end would wait for threads of that process.
+"""
 
 
 def has_groups(program: Program) -> bool:
@@ -24,10 +28,14 @@ def has_groups(program: Program) -> bool:
 
 
 def make_groups(program: Program) -> None:
-    """Make the groups of a program that this process does not have yet, for the CPU."""
+    """Make the groups of a program that this process does not have yet, for the CPU.
+
+    A group works with threads, which a fork of the process does not have.
+    """
     for group in program.groups:
-        if group.name not in _made:
-            _made[group.name] = _new_group(group.name)
+        key = os.getpid(), group.name
+        if key not in _made:
+            _made[key] = _new_group(group.name)
 
 
 def _new_group(name: str) -> object:
@@ -42,5 +50,7 @@ def _new_group(name: str) -> object:
     group._register_backend(torch.device("cpu"), kind, backend)
     group._set_default_backend(kind)
     group._set_group_name(name)
+    if any(known == name for _, known in _made):
+        c10d._unregister_process_group(name)
     c10d._register_process_group(name, group)
     return group

@@ -248,6 +248,7 @@ class Checker:
         return [CheckResult(PEAK, case.name, status, fault or "")]
 
     def _load(self, program: Program, seed: int) -> "_Given":
+        make_groups(program)
         constants = example_constants(self._given(program), seed)
         loaded = self.emitter.load(self.emitter.emit(program), constants)
         return _Given(loaded, constants)
@@ -266,7 +267,6 @@ class Checker:
         program = self._fitted(program)
         if not has_groups(program):
             return "PyTorch has no process groups of gloo"
-        make_groups(program)
         faults = verify(program) if self.placing.place is not None else ()
         if faults:
             return f"it has no form on {self.placing.device}: {faults[0].message}"
