@@ -1,6 +1,6 @@
 """Trains a tensor-parallel model on two ranks, and compares its gradients with eager's.
 
-``python -m tests.backend.distributed_training EMITTER``; each rank is a fork of
+``python -m tests.backend.distributed_training EMITTER FRONTEND``; each rank is a fork of
 this process, with all that it imported.
 """
 
@@ -16,7 +16,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import parallel
 
 
-def train(rank: int, emitter: str, meeting: str) -> None:
+def train(rank: int, emitter: str, frontend: str, meeting: str) -> None:
     """Compare gradients of the compiled model with those of the model itself."""
     distributed.init_process_group(
         "gloo", init_method=f"file://{meeting}", rank=rank, world_size=2
@@ -31,7 +31,7 @@ def train(rank: int, emitter: str, meeting: str) -> None:
             {"0": parallel.ColwiseParallel(), "2": parallel.RowwiseParallel()},
         )
         x = torch.randn(4, 8)
-        options: Any = {"emitter": emitter}
+        options: Any = {"emitter": emitter, "frontend": frontend}
         compiled = torch.compile(model, backend="wrapperir", options=options)
         torch.testing.assert_close(_step(compiled, model, x), _step(model, model, x))
     finally:
@@ -52,5 +52,5 @@ if __name__ == "__main__":
     with TemporaryDirectory() as folder:
         meeting = str(Path(folder) / "meeting")
         start: Any = vars(multiprocessing)["start_processes"]
-        start(train, (sys.argv[1], meeting), nprocs=2, start_method="fork")
+        start(train, (*sys.argv[1:], meeting), nprocs=2, start_method="fork")
     print("trained")

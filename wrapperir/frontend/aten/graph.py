@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from attrs import evolve
+from torch._library.fake_class_registry import FakeScriptObject
 from torch._ops import HigherOrderOperator, OpOverload
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
@@ -36,7 +37,7 @@ def lower_given(
     for node, name in names.items():
         value = node.meta["val"]
         try:
-            type = NO_VALUE if isinstance(value, str) else scope.lower_type(value)
+            type = NO_VALUE if isinstance(value, str) else _input_type(scope, node)
         except DiagnosticError as error:
             scope.poison(node, *error.diagnostics)
             continue
@@ -65,6 +66,19 @@ def lower_given(
         else:
             scope.values[node] = wir.BufferRef(name)
     scope.shared.input_symbols.extend(symbols)
+
+
+def _input_type(scope: GraphScope, node: torch.fx.Node) -> wir.ValueType:
+    """Return the type of an input; 0 stands for an object that the graph only passes on."""
+    if is_passed_object(node):
+        return wir.ScalarType(wir.DType.I64)
+    return scope.lower_type(node.meta["val"])
+
+
+def is_passed_object(node: torch.fx.Node) -> bool:
+    """Say whether an input is an object, such as a mesh, that a graph at most returns."""
+    is_object = isinstance(node.meta.get("val"), FakeScriptObject)
+    return is_object and all(user.op == "output" for user in node.users)
 
 
 def _input_offset(

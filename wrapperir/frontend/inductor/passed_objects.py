@@ -6,11 +6,10 @@ it takes 0 and returns ``None``: the call of the program replaces these.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sympy
 import torch
-from attrs import define, field, frozen
 from torch._inductor import ir
 from torch.utils._pytree import tree_leaves
 from torch.utils._sympy.singleton_int import SingletonInt
@@ -18,55 +17,8 @@ from torch.utils._sympy.singleton_int import SingletonInt
 from wrapperir import ir as wir
 from wrapperir.diagnostics import Code
 from wrapperir.frontend.inductor.versions import CONSTANT_OBJECT
+from wrapperir.frontend.passed_objects import PassedObjects, PassedResult
 from wrapperir.ir.line_effects import uses
-
-if TYPE_CHECKING:
-    from wrapperir.emit import Loaded, Value
-
-
-@frozen
-class _Result:
-    """A result of a graph at ``position``: an input, or an object.
-
-    With ``scaled`` it is the input times the number that the program returns.
-    """
-
-    position: int
-    given: int | None = None
-    value: object = None
-    scaled: bool = False
-
-
-@define
-class PassedObjects:
-    """What a call of a program does with objects: removes, adds and returns them."""
-
-    hidden: list[int] = field(factory=list[int])
-    """Positions of inputs that the program does not see."""
-    added: list[Any] = field(factory=list[Any])
-    """Objects of the graph's own that its operators take: further inputs."""
-    results: list[_Result] = field(factory=list[_Result])
-
-    def around(self, call: "Loaded") -> "Loaded":
-        """Return the callable of the graph for that of its program."""
-        if not self.hidden and not self.added and not self.results:
-            return call
-        needed = {result.given for result in self.results if result.given is not None}
-
-        def run(args: "list[Value]") -> "tuple[Value, ...]":
-            objects: dict[int | None, Any] = {i: args[i] for i in needed}
-            for position in self.hidden:
-                args[position] = 0
-            args.extend(self.added)
-            results: list[Any] = list(call(args))
-            for result in self.results:
-                value = objects.get(result.given, result.value)
-                if result.scaled:
-                    value = results[result.position] * value
-                results[result.position] = value
-            return tuple(results)
-
-        return run
 
 
 def has_objects(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> bool:
@@ -125,7 +77,7 @@ def take_results(graph: Any, nodes: Sequence[Any], passed: PassedObjects) -> lis
             name = node.get_name()
             given = names.index(name) if name in names else None
             value = None if given is not None else _object_of(node)
-            passed.results.append(_Result(position, given, value))
+            passed.results.append(PassedResult(position, given, value))
             inside[position] = ir.NoneAsConstantBuffer()
         elif isinstance(node, ir.ShapeAsConstantBuffer) and sizes:
             mentioned = node.get_free_symbol_uses()
@@ -139,7 +91,9 @@ def take_results(graph: Any, nodes: Sequence[Any], passed: PassedObjects) -> lis
                         hint="return the tensor, not numbers made of its size",
                     )
                 scaled = times != 1
-                passed.results.append(_Result(position, sizes[found[0]], scaled=scaled))
+                passed.results.append(
+                    PassedResult(position, sizes[found[0]], scaled=scaled)
+                )
                 inside[position] = (
                     ir.ShapeAsConstantBuffer(expr=times)
                     if scaled

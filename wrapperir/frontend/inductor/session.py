@@ -15,11 +15,11 @@ from wrapperir.frontend import Lowered
 from wrapperir.frontend.donation import keep_apart, retaining
 from wrapperir.frontend.inductor import build
 from wrapperir.frontend.inductor.multi_kernels import MultiKernels
-from wrapperir.frontend.inductor.passed_objects import PassedObjects
 from wrapperir.frontend.inductor.program_cache import keep_program
 from wrapperir.frontend.inductor.user_streams import UserStreams
 from wrapperir.frontend.named_program import ProgramNames, name_program
 from wrapperir.frontend.output_code import ShownCode, show_output_code
+from wrapperir.frontend.passed_objects import PassedObjects
 from wrapperir.frontend.provenance import TracedOrigins
 from wrapperir.ir import Access, DefinitionLine, Program
 

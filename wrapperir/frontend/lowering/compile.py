@@ -50,6 +50,7 @@ from wrapperir.frontend.lowering.program_cache import (
 )
 from wrapperir.frontend.named_program import name_program
 from wrapperir.frontend.output_code import show_output_code, show_texts
+from wrapperir.frontend.passed_objects import PassedObjects, PassedResult
 from wrapperir.frontend.preparation import Prepare, prepare_nothing
 from wrapperir.frontend.user_names import UserNames, dynamo_names
 from wrapperir.ir import KernelDefinitionLine, Program
@@ -257,7 +258,7 @@ class _TracedGraph:
         inputs = lowered.program.inputs
         given = [number for number, each in enumerate(inputs) if each.donated]
         with unset_fake_temporarily():  # constants are real tensors
-            loaded = compile(lowered, self.backward, show)
+            loaded = self._with_objects(compile(lowered, self.backward, show))
             names = _names_of(lowered.constants, _held_tensors(self.module))
         report_strides(strides)
         kept = None
@@ -266,6 +267,28 @@ class _TracedGraph:
                 kept_program(codes[0], names, given, not_donated), strides=strides
             )
         return (retaining(loaded, given) if given else loaded), kept
+
+    def _with_objects(self, loaded: "Loaded") -> "Loaded":
+        """Return the callable of the graph, which returns its own objects too."""
+        from wrapperir.frontend.aten.graph import is_passed_object
+        from wrapperir.frontend.lowering.lower import returned_objects
+
+        objects = returned_objects(self.module)
+        results: Any = self.module.graph.output_node().args[0]
+        given = self.module.graph.find_nodes(op="placeholder")
+        places = {node: place for place, node in enumerate(given) if is_passed_object(node)}
+        passed = PassedObjects(hidden=list(places.values()))
+        passed.results += [
+            PassedResult(position, value=getattr(objects[node], "real_obj", objects[node]))
+            for position, node in enumerate(results)
+            if isinstance(node, torch.fx.Node) and node in objects
+        ]
+        passed.results += [
+            PassedResult(position, given=places[node])
+            for position, node in enumerate(results)
+            if node in places
+        ]
+        return passed.around(loaded)
 
     def _lower(self, donated: frozenset[int]) -> Lowered:
         # Not where a kept program is loaded, which is quicker without these modules.

@@ -14,6 +14,7 @@ from wrapperir.frontend.aten.attention import shorten_attention
 from wrapperir.frontend.aten.graph import (
     add_constant,
     finished_program,
+    is_passed_object,
     lower_given,
     lower_nodes,
 )
@@ -87,6 +88,8 @@ def lower_to_program(
         name = add_constant(scope, constant.key, node.name, constant.tensor)
         scope.values[node] = wir.BufferRef(name)
     lower_given(scope, [node for node in given if node not in constants], places)
+    objects = returned_objects(module)
+    attributes = [node for node in attributes if node not in objects]
     lower_nodes(scope, attributes)
     for node in attributes:
         node.meta.setdefault("val", scope.held(node))
@@ -106,9 +109,15 @@ def lower_to_program(
         if isinstance(value, wir.BufferRef):
             builder.names[node.name] = value.name
     builder.append_items()
+
+    def is_given(result: object) -> bool:
+        return isinstance(result, torch.fx.Node) and is_passed_object(result)
+
     output = graph.output_node()
     results: Any = output.args[0]
-    outputs = output_values(builder, results)
+    outputs = output_values(
+        builder, [None if x in objects or is_given(x) else x for x in results]
+    )
     program = finished_program(scope, outputs)
     program = evolve(
         program,
@@ -126,6 +135,22 @@ def lower_to_program(
             insert_frees(replace_cpu(program, kernel_device)), scope.shared.tensors
         ),
     )
+
+
+def returned_objects(module: torch.fx.GraphModule) -> dict[torch.fx.Node, object]:
+    """Return the objects of a graph's own that it only returns, such as a mesh, by node.
+
+    Its program returns ``None`` in their places.
+    """
+    found: dict[torch.fx.Node, object] = {}
+    for node in module.graph.find_nodes(op="get_attr"):
+        held: Any = module
+        for name in str(node.target).split("."):
+            held = getattr(held, name)
+        is_plain = isinstance(held, torch.Tensor | torch.nn.Module)
+        if not is_plain and all(user.op == "output" for user in node.users):
+            found[node] = held
+    return found
 
 
 def ordered_calls(called: Mapping[str, torch.fx.Node]) -> frozenset[str]:
