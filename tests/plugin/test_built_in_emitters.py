@@ -43,4 +43,5 @@ def test_everything(emitter: str) -> None:
     assert {row.partition(" on ")[0] for row in report.rows()} <= known
     reasons = {result.reason for result in report.of(Status.SKIPPED)}
     if emitter != "cpp":  # of which Triton kernels run on GPUs
-        assert reasons <= {"there is no CUDA device here"}
+        # A process that used CUDA, as tests on a GPU do, has no children that can.
+        assert all("CUDA" in (reason or "") for reason in reasons)
