@@ -229,14 +229,16 @@ def _library(text: str, compiler: _Compiler) -> Path:
         RuntimeError: it does not compile.
     """
     command, version, vectors = compiler
+    flags = _linked(compiler)
     facts: list[object]
     if vectors is None:
-        facts = [list(command), _file_facts(command[0]), _flags.machine_facts(), text]
+        facts = [list(command), _file_facts(command[0]), _flags.machine_facts()]
     else:
-        facts = [*_flags.compiler_facts(command, version), text]
+        facts = _flags.compiler_facts(command, version)
+    facts += [list(flags), text]
 
     def compile(library: Path) -> None:
-        linked = (*_linked(compiler), "-o", str(library))
+        linked = (*flags, "-o", str(library))
         if vectors is None or _sources.HEADER not in text:
             try:
                 return _run((*command, *_TEXT, *linked), text)

@@ -4,6 +4,7 @@ Flags decide a kernel's numbers.  They are those that Inductor passes, so the sa
 gives the same results bit for bit.
 """
 
+import functools
 import platform
 import sysconfig
 from collections.abc import Callable, Mapping, Sequence
@@ -81,6 +82,7 @@ def kernel_flags(version: str, vectors: str) -> tuple[str, ...]:
     )
 
 
+@functools.cache
 def machine_facts() -> str:
     """Return what ``-march=native`` depends on; other machines may share the cache."""
     try:
