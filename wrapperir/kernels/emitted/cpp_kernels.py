@@ -170,7 +170,8 @@ def _build_unit(compiler: _Compiler, jobs: Sequence[_KernelToCompile]) -> None:
 
 @functools.cache
 def _compiler(vectors: str | None) -> _Compiler:
-    command = shlex.split(os.environ.get("CXX") or shutil.which("g++") or "c++")
+    spelled = os.environ.get("CXX") or ("g++" if shutil.which("g++") else "c++")
+    command = shlex.split(spelled)
     if vectors is None:
         return _Compiler((*command, *FLAGS), "", None)
     version = subprocess.run(  # noqa: S603
