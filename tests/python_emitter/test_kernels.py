@@ -264,6 +264,24 @@ def test_variables_of_one_name_are_a_kernel_s_own(before: str) -> None:
             assert x[:3].tolist() == [first + start + step for start in (0, 10, 20)]
 
 
+@pytest.mark.parametrize("emitter", ["python", "fx"])
+def test_what_a_kernel_throws_is_an_error(emitter: str) -> None:
+    kernel = evolve(
+        cpp(""),
+        source='#include <stdexcept>\nextern "C" void kernel(float* p) {\n'
+        '  if (p[0] == 0) throw std::runtime_error("index 7 is out of bounds");\n'
+        "  if (p[0] == 1) throw 1;\n  p[0] = 3;\n}",
+    )
+    call = compile_program(program_of(kernel), emitter=emitter)
+    with pytest.raises(RuntimeError, match="index 7 is out of bounds"):
+        call([torch.zeros(16)])
+    with pytest.raises(RuntimeError, match="the kernel failed"):
+        call([torch.ones(16)])
+    x = torch.full((16,), 2.0)
+    call([x])
+    assert x[0] == 3
+
+
 def test_vectors_are_as_wide_as_the_kernel_says() -> None:
     body = """\
     float found[16];

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <structmember.h>
 
+#include <exception>
+#include <string>
 #include <vector>
 
 namespace {
@@ -65,10 +67,21 @@ PyObject* call(PyObject* self, PyObject* const* given, size_t flags, PyObject* k
     if (!name) return nullptr;
     aoti_record_function_start(name, nullptr, nullptr, 0, &record);
   }
+  std::string failure;
+  bool has_failed = false;
   PyThreadState* state = PyEval_SaveThread();
-  kernel.function(values);
+  try {
+    kernel.function(values);
+  } catch (const std::exception& error) {  // such as an index that a kernel found out of bounds
+    has_failed = true;
+    failure = error.what();
+  } catch (...) {
+    has_failed = true;
+    failure = "the kernel failed";
+  }
   PyEval_RestoreThread(state);
   if (record) aoti_record_function_end(record);
+  if (has_failed) return PyErr_Format(PyExc_RuntimeError, "%s", failure.c_str());
   Py_RETURN_NONE;
 }
 
