@@ -53,7 +53,10 @@ def kernel_of(source: str, *parameters: Any, **values: Any) -> KernelDefinitionL
 
 
 @pytest.mark.parametrize(
-    "case", [case for case in CASES if not has_cpp(case)], ids=lambda case: case.name
+    "case",
+    # Its processes have no process groups.
+    [case for case in CASES if not has_cpp(case) and not case.program.groups],
+    ids=lambda case: case.name,
 )
 def test_conformance_with_a_driver_that_is_made_up(case: Case, fake_gpu: FakeGpu) -> None:
     # A recording belongs to a stream, and operators do not wait for their replay here.

@@ -12,6 +12,7 @@ from attrs import evolve
 from tests.lowering.cpp_kernels import build_kernels, kernel_of, type_of
 from wrapperir.ir import DType, Expr, Symbol, TensorType, add, mul
 from wrapperir.kernels import cpp_build
+from wrapperir.kernels.emitted.kernel_flags import kernel_flags
 from wrapperir.lowering.c.lanes import LaneAnalysis, Lanes
 from wrapperir.lowering.cpp import CppRenderer
 from wrapperir.lowering.cpp.rows import find_rows
@@ -294,7 +295,14 @@ def test_a_transpose_is_read_by_whole_tiles(
     """A compiler splits the rows of a tile where the processor has shorter vectors."""
     if processor != "native" and platform.machine() != "x86_64":
         pytest.skip("another kind of processor")
-    monkeypatch.setattr(cpp_build, "_processor_flags", lambda: (f"-march={processor}",))
+    stock = kernel_flags
+
+    def for_processor(version: str, vectors: str) -> tuple[str, ...]:
+        flags = stock(version, vectors)
+        assert "-march=native" in flags
+        return tuple(flag.replace("native", processor) for flag in flags)
+
+    monkeypatch.setattr(cpp_build, "kernel_flags", for_processor)
     size = (2, 32, 64)
     axes = tuple(Axis(f"i{n}", extent) for n, extent in enumerate(size))
     i0, i1, i2 = map(Symbol, ("i0", "i1", "i2"))

@@ -1,30 +1,22 @@
-"""Groups of the conformance kit's programs, in a process and in a fork of it."""
+"""Process groups of the conformance kit."""
 
-from collections.abc import Sequence
+from typing import Any
 
-import pytest
 from torch import distributed
+from torch._C import _distributed_c10d
 
-from wrapperir.testing import Outcome, check_case
-from wrapperir.testing.conformance_collectives import COLLECTIVE_CASES
-from wrapperir.testing.suite.processes import in_own_process
-from wrapperir.testing.suite.results import CheckResult, Status
-from wrapperir_python.emitter import PythonEmitter
+from wrapperir.testing.conformance_cases import CASES
+from wrapperir.testing.process_groups import make_groups
 
-pytestmark = pytest.mark.skipif(
-    not (distributed.is_available() and distributed.is_gloo_available()),
-    reason="needs torch.distributed with gloo",
-)
+c10d: Any = _distributed_c10d  # its types are not those of the installed release
 
 
-def check() -> Sequence[CheckResult]:
-    outcome = check_case(PythonEmitter(), COLLECTIVE_CASES[0])
-    status = Status.PASSED if outcome is Outcome.PASSED else Status.FAILED
-    return [CheckResult("collectives", COLLECTIVE_CASES[0].name, status)]
-
-
-def test_a_fork_has_groups_of_its_own() -> None:
-    wanted = check()
-    assert [result.status for result in wanted] == [Status.PASSED]
-    assert in_own_process(check, 60) == wanted
-    assert check() == wanted
+def test_groups_that_pytorch_forgot_are_made_again() -> None:
+    program = next(case.program for case in CASES if case.program.groups)
+    make_groups(program)
+    store = c10d.HashStore()
+    distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    distributed.destroy_process_group()
+    make_groups(program)
+    for group in program.groups:
+        assert c10d._resolve_process_group(group.name) is not None

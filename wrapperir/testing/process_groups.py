@@ -28,14 +28,26 @@ def has_groups(program: Program) -> bool:
 
 
 def make_groups(program: Program) -> None:
-    """Make the groups of a program that this process does not have yet, for the CPU.
+    """Make the groups of a program that this process does not have, for the CPU.
 
     A group works with threads, which a fork of the process does not have.
+    ``torch.distributed.destroy_process_group`` forgets those that were made before it.
     """
     for group in program.groups:
         key = os.getpid(), group.name
-        if key not in _made:
+        if key not in _made or not _is_registered(group.name):
             _made[key] = _new_group(group.name)
+
+
+def _is_registered(name: str) -> bool:
+    from torch._C import _distributed_c10d
+
+    c10d: Any = _distributed_c10d
+    try:
+        c10d._resolve_process_group(name)
+    except RuntimeError:
+        return False
+    return True
 
 
 def _new_group(name: str) -> object:
@@ -50,7 +62,7 @@ def _new_group(name: str) -> object:
     group._register_backend(torch.device("cpu"), kind, backend)
     group._set_default_backend(kind)
     group._set_group_name(name)
-    if any(known == name for _, known in _made):
+    if _is_registered(name):  # by the process that forked
         c10d._unregister_process_group(name)
     c10d._register_process_group(name, group)
     return group
