@@ -12,11 +12,11 @@ from pathlib import Path
 import torch
 import transformers
 from click.testing import CliRunner
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page
 
 from bench.memory.models import TASKS
 from bench.results import ROOT
-from tests.report.chromium import find_chromium
+from tests.report.browser import opened_browser
 from wrapperir.cli.main import main as wrapperir
 from wrapperir.frontend.inductor import capture
 from wrapperir.text import format_program
@@ -31,16 +31,11 @@ def main() -> None:
     Raises:
         SystemExit: there is no Chromium.
     """
-    browser = find_chromium()
-    if browser is None:
-        raise SystemExit("no Chromium is installed: `python tests/report/chromium.py`")
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+    with tempfile.TemporaryDirectory() as folder, opened_browser() as browser:
         html = write_page(Path(folder))
-        started = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"])
-        page = started.new_page(viewport={"width": 1060, "height": 1075})
+        page = browser.new_page(viewport={"width": 1060, "height": 1075})
         page.goto(html.as_uri())
         take(page)
-        started.close()
     print(f"{PICTURE}: {PICTURE.stat().st_size} bytes")
 
 

@@ -150,6 +150,28 @@ def broken(text: str = ADD) -> str:
     return text.replace("free %x\n", "free %missing\n")
 
 
+LINES = """\
+wrapperir 1
+
+program @main(%x: f32[8], %y: f32[8]) {
+  %a = extern_kernel aten.sin.default(%x) : f32[8] from(sin)
+  %b = extern_kernel aten.cos.default(%a) : f32[8] from(cos)
+  free %a
+  %c = extern_kernel aten.mul.Tensor(%b, %y) : f32[8]
+  free %b
+  return %c
+}
+
+origins {
+  place 0: "model.py" 3
+  place 1: "model.py" 4
+  sin: at 0
+  cos: at 1
+}
+"""
+"""A program with origins."""
+
+
 def invoke(*args: str, input: str | bytes | None = None) -> Result:
     """Run the command in this process."""
     result = CliRunner().invoke(main, args, input=input)

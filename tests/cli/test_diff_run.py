@@ -6,28 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.files import invoke
+from tests.cli.files import LINES, invoke
 from tests.cli.wrong_code import call_another
-
-LINES = """\
-wrapperir 1
-
-program @main(%x: f32[8], %y: f32[8]) {
-  %a = extern_kernel aten.sin.default(%x) : f32[8] from(sin)
-  %b = extern_kernel aten.cos.default(%a) : f32[8] from(cos)
-  free %a
-  %c = extern_kernel aten.mul.Tensor(%b, %y) : f32[8]
-  free %b
-  return %c
-}
-
-origins {
-  place 0: "model.py" 3
-  place 1: "model.py" 4
-  sin: at 0
-  cos: at 1
-}
-"""
 
 
 @pytest.fixture(autouse=True)

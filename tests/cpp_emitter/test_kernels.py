@@ -7,7 +7,7 @@ import torch
 from attrs import evolve
 
 from tests.cpp_emitter.running import assert_same, load
-from tests.python_emitter.test_kernels import cpp, program_of
+from tests.python_emitter.kernel_programs import cpp, program_of
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.interp import interpret
 from wrapperir.ir import DType, KernelDefinitionLine, Program, ScalarParameter, tensor

@@ -5,22 +5,19 @@ from pathlib import Path
 
 import pytest
 from attrs import define, field
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
+from tests.report.browser import opened_browser
 from tests.report.chromium import find_chromium
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Start the browser, or skip where none is found."""
-    path = find_chromium()
-    if path is None:
+    if find_chromium() is None:
         pytest.skip("no Chromium is installed: `python tests/report/chromium.py`")
-    with sync_playwright() as playwright:
-        # Containers, where tests often run as root, allow browsers no sandbox.
-        started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+    with opened_browser() as started:
         yield started
-        started.close()
 
 
 @define

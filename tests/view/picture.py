@@ -11,9 +11,9 @@ from contextlib import chdir
 from pathlib import Path
 
 from click.testing import CliRunner
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
-from tests.report.chromium import find_chromium
+from tests.report.browser import opened_browser
 from wrapperir.cli.main import main as wrapperir
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
@@ -28,15 +28,10 @@ def main() -> None:
     Raises:
         SystemExit: there is no Chromium.
     """
-    browser = find_chromium()
-    if browser is None:
-        raise SystemExit("no Chromium is installed: `python tests/report/chromium.py`")
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+    with tempfile.TemporaryDirectory() as folder, opened_browser() as browser:
         html = write_page(Path(folder))
-        started = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"])
-        take(started, html, "light", "kernels", GUIDES / "view.png")
-        take(started, html, "dark", "passes", GUIDES / "view-passes.png")
-        started.close()
+        take(browser, html, "light", "kernels", GUIDES / "view.png")
+        take(browser, html, "dark", "passes", GUIDES / "view-passes.png")
 
 
 def write_page(folder: Path) -> Path:

@@ -205,7 +205,12 @@ def _shape_fault(work: Work, source: torch.Tensor, result: torch.Tensor) -> str 
             return None if many == few * size else f"a result is one of {size} parts"
         case wir.Collective.ALL_TO_ALL:
             return _exchange_fault(call, size, source, result)
-        case _:
+        case (
+            wir.Collective.ALL_REDUCE
+            | wir.Collective.BROADCAST
+            | wir.Collective.SEND
+            | wir.Collective.RECEIVE
+        ):
             return None
 
 
@@ -222,5 +227,5 @@ def _exchange_fault(
         if splits and (sum(given) != rows or min(given) < 0):
             return "the splits are not all rows"
         if not splits and rows % size:
-            return f"{rows} rows are no equal parts for {size} ranks"
+            return f"{rows} rows cannot be divided equally among {size} ranks"
     return None if call.read_splits or source.shape == result.shape else "rows differ"

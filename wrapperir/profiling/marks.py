@@ -3,8 +3,8 @@
 Importing this module registers ``wrapperir_profile::mark`` with PyTorch.
 """
 
-from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, TypeAlias, cast
 
 import torch
@@ -17,7 +17,7 @@ from wrapperir.diagnostics import LinePath
 from wrapperir.ir.blocks import nested_blocks, walk_places
 from wrapperir.ir.effects import Actor, Effects
 from wrapperir.ir.line_effects import LineEffects, value_types
-from wrapperir.trace.inserted_lines import insert_lines
+from wrapperir.trace.inserted_lines import insert_lines, receiving
 
 MarkSink: TypeAlias = Callable[[int, "wir.Number | None"], None]
 """Takes the number of a mark, and the value of the symbol that its line defines."""
@@ -34,14 +34,9 @@ The time between them is what each mark adds to the time of a line.
 _sinks: list[MarkSink] = []
 
 
-@contextmanager
-def marking(sink: MarkSink) -> Generator[None]:
+def marking(sink: MarkSink) -> AbstractContextManager[None]:
     """Give the marks that are reached to ``sink``, in all threads."""
-    _sinks.append(sink)
-    try:
-        yield
-    finally:
-        _sinks.remove(sink)
+    return receiving(_sinks, sink)
 
 
 @frozen

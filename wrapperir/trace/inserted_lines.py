@@ -1,7 +1,8 @@
 """Programs with lines of ours between their own lines, and their code."""
 
-from collections.abc import Mapping, Sequence, Set
-from typing import Any
+from collections.abc import Generator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 from attrs import evolve
 
@@ -11,6 +12,18 @@ from wrapperir.emit import Artifact, Emitter, emit_program
 from wrapperir.ir.blocks import BLOCK_FIELDS, nested_blocks
 from wrapperir.ir.line_effects import definitions
 from wrapperir.ir.mentions import type_symbols
+
+T = TypeVar("T")
+
+
+@contextmanager
+def receiving(sinks: list[T], sink: T) -> Generator[None]:
+    """Have ``sink`` among those that inserted lines give to, in all threads."""
+    sinks.append(sink)
+    try:
+        yield
+    finally:
+        sinks.remove(sink)
 
 
 def insert_lines(

@@ -4,8 +4,8 @@ Importing this module registers ``wrapperir_trace::value`` and ``wrapperir_trace
 with PyTorch.
 """
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, TypeAlias, cast
 
 import torch
@@ -14,7 +14,7 @@ from torch.library import Library
 
 from wrapperir import ir as wir
 from wrapperir.diagnostics import LinePath
-from wrapperir.trace.inserted_lines import insert_lines
+from wrapperir.trace.inserted_lines import insert_lines, receiving
 from wrapperir.trace.points import Point, PointRole
 
 Sink: TypeAlias = Callable[[int, "torch.Tensor | wir.Number"], None]
@@ -23,14 +23,9 @@ Sink: TypeAlias = Callable[[int, "torch.Tensor | wir.Number"], None]
 _sinks: list[Sink] = []
 
 
-@contextmanager
-def observing(sink: Sink) -> Generator[None]:
+def observing(sink: Sink) -> AbstractContextManager[None]:
     """Give what lines observe to ``sink``, in all threads."""
-    _sinks.append(sink)
-    try:
-        yield
-    finally:
-        _sinks.remove(sink)
+    return receiving(_sinks, sink)
 
 
 def with_observations(program: wir.Program, points: Sequence[Point]) -> wir.Program:

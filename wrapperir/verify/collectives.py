@@ -162,7 +162,7 @@ def _exchange_fault(
         if splits and certainly_differ(state.layouts, rows, _sum(state, splits)):
             return "the splits are not all rows"
         if not splits and isinstance(rows, int) and rows % size:
-            return f"{rows} rows are no equal parts for {size} ranks"
+            return f"{rows} rows cannot be divided equally among {size} ranks"
     if not line.read_splits and certainly_differ(
         state.layouts, read.size[0], written.size[0]
     ):

@@ -71,7 +71,7 @@ def kernel_flags(version: str, vectors: str) -> tuple[str, ...]:
     vector_flags = _VECTOR_FLAGS.get(vectors)
     if vector_flags is None:
         known = ", ".join(_VECTOR_FLAGS)
-        raise ValueError(f"{vectors!r} are no vector instructions; known are {known}")
+        raise ValueError(f"{vectors!r} names no vector instructions; known are {known}")
     home = Path(torch.__file__).parent / "include"
     folders = (sysconfig.get_path("include"), home, home / "torch/csrc/api/include")
     return (
