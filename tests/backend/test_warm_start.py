@@ -1,6 +1,7 @@
 """Graphs that an earlier process compiled load without the modules that compile others."""
 
 import json
+import operator
 import os
 import subprocess
 import sys
@@ -24,7 +25,6 @@ from torch._inductor.utils import run_and_get_code
 
 from tests.backend.program_calls import Calls, compiled_anew
 from tests.forked_processes import ProcessServer
-from tests.torch_release import BEFORE_2_13
 from wrapperir.frontend.kept_programs import SETTING
 from wrapperir.frontend.lowering.graph_key import dynamo_graph_key
 
@@ -98,8 +98,7 @@ def test_a_second_process_imports_no_compiler(
     assert first.stdout.split("\n")[0] == "0"
     *found, imported = second.stdout.splitlines()
     assert found == ["3", "3"]
-    if not (BEFORE_2_13 and options["frontend"] == "inductor"):
-        assert imported == "[]"  # 2.11 changes a graph before it looks it up
+    assert imported == "[]"
 
 
 def products(x: torch.Tensor) -> torch.Tensor:
@@ -179,8 +178,22 @@ DIFFERENCES: dict[str, Callable[[], AbstractContextManager[object]]] = {
         post_grad_custom_pre_pass=UsersPass("one")
     ),
     "another pass": lambda: config.patch(post_grad_custom_pre_pass=UsersPass("two")),
+    "a pass before the graph is traced": lambda: config.patch(
+        pre_grad_custom_pass=UsersPass("early")
+    ),
     "a pass of a back end": lambda: passes_of_cpu(BackEndsPass()),
 }
+
+
+def replacing_products(replacement: Callable[..., object]) -> Callable[..., None]:
+    """Return a pass over a graph that Dynamo traced; all have one name."""
+
+    def replace_products(graph: torch.fx.Graph) -> None:
+        for node in graph.find_nodes(op="call_function", target=operator.matmul):
+            node.target = replacement
+
+    replace_products.__qualname__ = "replace_products"
+    return replace_products
 
 
 BOTH = pytest.mark.parametrize("calls", ["inductor", "lowering"], indirect=True)
@@ -206,6 +219,17 @@ def test_what_changes_a_program_is_another_graph(name: str) -> None:
     assert found == [0, 0, 1, 1]
     assert torch.equal(results[0], results[2])
     assert torch.equal(results[1], results[3])
+
+
+@pytest.mark.parametrize("calls", ["inductor"], indirect=True)
+@pytest.mark.usefixtures("calls")
+def test_a_pass_is_not_known_by_its_name_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.rand(4, 4)
+    for expected, replacement in ((x * x * x, operator.mul), (3 * x, operator.add)) * 2:
+        found = replacing_products(replacement)
+        monkeypatch.setitem(globals(), "replace_products", found)
+        with config.patch(pre_grad_custom_pass=found):
+            torch.testing.assert_close(compiled_anew(products)(x), expected)
 
 
 def scaled(x: torch.Tensor) -> torch.Tensor:

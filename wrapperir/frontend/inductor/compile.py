@@ -13,6 +13,7 @@ from torch._inductor import config
 
 from wrapperir.frontend import Lowered
 from wrapperir.frontend.aten.attention import densify_masks
+from wrapperir.frontend.inductor.first_keys import kept_as_traced
 from wrapperir.frontend.inductor.kept_graphs import find_graph
 from wrapperir.frontend.inductor.program_cache import can_keep_programs
 from wrapperir.frontend.inductor.settings import OF_HOSTS, OWN
@@ -68,20 +69,22 @@ def compile_graph(
     if key is not None:
         # Keys of PyTorch 2.11 have neither dtype nor threads, on which kernels depend.
         key += f" {names.digest} {torch.get_default_dtype()} {torch.get_num_threads()}"
-        kept = find_graph(graph, example_inputs, applied, key)
-        if kept is not None:
-            return kept
-    prepare(is_new=False)
-    from wrapperir.frontend.inductor.compilation import compile_anew
+    with kept_as_traced(graph, example_inputs):
+        if key is not None:
+            kept = find_graph(graph, example_inputs, applied, key)
+            if kept is not None:
+                return kept
+        prepare(is_new=False)
+        from wrapperir.frontend.inductor.compilation import compile_anew
 
-    return compile_anew(
-        graph,
-        example_inputs,
-        compile,
-        names,
-        stock if falls_back else None,
-        key,
-        prepare,
-        settings=applied,
-        report=report,
-    )
+        return compile_anew(
+            graph,
+            example_inputs,
+            compile,
+            names,
+            stock if falls_back else None,
+            key,
+            prepare,
+            settings=applied,
+            report=report,
+        )

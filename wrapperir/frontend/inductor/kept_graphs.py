@@ -9,7 +9,6 @@ import contextlib
 import importlib
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
-from inspect import signature
 from typing import Any
 
 import torch
@@ -23,6 +22,11 @@ from torch._inductor.cudagraph_utils import BoxedDeviceIndex
 from torch._inductor.output_code import OutputCode
 from torch._inductor.utils import BoxedBool
 
+from wrapperir.frontend.inductor.first_keys import (
+    LOOKS_UP_FIRST,
+    NotKeptError,
+    looking_up,
+)
 from wrapperir.frontend.inductor.light_keys import light_keys
 from wrapperir.frontend.inductor.program_cache import cached_by, is_module
 from wrapperir.frontend.inductor.settings import OWN
@@ -35,16 +39,6 @@ _aot_autograd: Any = aot_autograd
 
 _EXPECTED = ("torch._inductor.async_compile", "torch._inductor.debug")
 """Modules that PyTorch takes for imported where it loads and calls a graph."""
-
-
-_LOOKS_UP_FIRST = (
-    "pre_grad_passes" in signature(aot_autograd.aot_module_simplified).parameters
-)
-"""Whether a graph is looked up as Dynamo traced it; not so before 2.13."""
-
-
-class _NotKeptError(Exception):
-    """A graph has to be compiled."""
 
 
 @frozen
@@ -66,8 +60,6 @@ def find_graph(
     ``settings`` are those of Inductor that the graph is compiled with, and ``cache_key`` is
     the key of :func:`~.program_cache.cached_by`.
     """
-    if not _LOOKS_UP_FIRST:
-        return None
     if "cudagraph_annotation" in graph.meta or is_shown():
         return None  # compile_fx acts on it, and shows what it finds
 
@@ -75,20 +67,29 @@ def find_graph(
         importlib.import_module(name)
 
     def refuse(*_: object) -> Any:
-        raise _NotKeptError
+        raise NotKeptError
 
+    no_graphs = _NoGraphs(BoxedBool(False), BoxedDeviceIndex(None))
+    given: dict[str, Any] = (
+        {"pre_grad_passes": refuse, "compiler_config_extra": no_graphs}  # the first step
+        if LOOKS_UP_FIRST
+        else {
+            "cudagraphs": no_graphs.cudagraphs,
+            "boxed_forward_device_index": no_graphs.forward_device,
+        }
+    )
     compiler = _aot_autograd.SerializableAOTDispatchCompiler(OutputCode, refuse)
     counted = Counter(_counters["aot_autograd"])
     with config.patch(dict(settings)), config.patch(OWN), cached_by(cache_key), _loading():
         try:
-            found = _aot_autograd.aot_module_simplified(
-                graph,
-                list(inputs),
-                fw_compiler=compiler,
-                keep_inference_input_mutations=True,
-                compiler_config_extra=_NoGraphs(BoxedBool(False), BoxedDeviceIndex(None)),
-                pre_grad_passes=refuse,  # the first step after the lookup
-            )
+            with looking_up():
+                found = _aot_autograd.aot_module_simplified(
+                    graph,
+                    list(inputs),
+                    fw_compiler=compiler,
+                    keep_inference_input_mutations=True,
+                    **given,
+                )
         except Exception:  # what else fails does so again where errors are reported
             _counters["aot_autograd"] = counted
             return None
