@@ -189,7 +189,10 @@ def _versions() -> dict[str, object]:
         if point.dist is not None
     )
     torch: Any = sys.modules.get("torch")  # a report imports nothing
-    if torch is not None and torch.cuda.is_available():
+    if torch is None:
+        return found
+    found["torch"] = torch.__version__  # which names the build, too
+    if torch.cuda.is_available():
         count = torch.cuda.device_count()
         found["gpus"] = [torch.cuda.get_device_name(number) for number in range(count)]
     return found
