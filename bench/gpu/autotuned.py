@@ -1,17 +1,16 @@
 """Kernels that Inductor writes only for GPUs, autotuned, beside Inductor and eager mode.
 
-    python -m bench.gpu.autotuned [WORKLOAD ...]
+    python -m bench.gpu.autotuned [--write] [WORKLOAD ...]
 
 Templates of products, convolutions and attention, split scans, cooperative and mix-order
-reductions.  The contenders take turns; times are the median microseconds of a call, the
-GPU's work included.  Errors are relative to eager mode.
+reductions.  ``docs/results/gpu-autotuned.md`` is written with ``--write``.
 """
 
 import statistics
-import sys
 from collections.abc import Callable
 from typing import Any
 
+import click
 import torch
 import torch.nn.functional as F  # noqa: N812
 from attrs import frozen
@@ -23,13 +22,28 @@ from bench.gpu.contenders import Step
 from bench.gpu.models import Inputs
 from bench.gpu.turns import calls_of_a_turn, largest_error, seconds_of_a_turn
 from bench.machine import describe_machine
+from bench.results import ROOT
 
 ROUNDS = 9
+PAGE = ROOT / "docs" / "results" / "gpu-autotuned.md"
+INTRODUCTION = """\
+# Kernels that Inductor writes for GPUs, autotuned
+
+`python -m bench.gpu.autotuned --write` wrote this page.
+
+{machine}
+
+The contenders take turns in one process. Times are the median microseconds of a call in
+{rounds} turns, the GPU's work included. Errors are norms of the difference from eager mode,
+relative to those of its results.
+
+"""
 CONTENDERS: dict[str, dict[str, Any]] = {
     "Inductor": {},
     "Python": {"backend": "wrapperir"},
     "C++": {"backend": "wrapperir", "options": {"emitter": "cpp"}},
 }
+OURS = ("Python", "C++")
 AUTOTUNED = {"max_autotune": True, "max_autotune_gemm_backends": "TRITON"}
 TMA = {
     **AUTOTUNED,
@@ -150,25 +164,39 @@ def measure(kernels: Kernels) -> list[str]:
                 times[name].append(seconds * 1e6)
         results = {name: pytree.tree_leaves(step(inputs)) for name, step in steps.items()}
     expected = results.pop("eager")
+    median = {name: statistics.median(each) for name, each in times.items()}
     return [
-        *(f"{statistics.median(each):.1f}" for each in times.values()),
+        *(f"{each:.1f}" for each in median.values()),
+        *(f"{median[name] / median['Inductor']:.2f}" for name in OURS),
         *(f"{largest_error(expected, actual):.0e}" for actual in results.values()),
     ]
 
 
-def main(*names: str) -> None:
-    """Print a table."""
-    print(f"{describe_machine()}, {torch.cuda.get_device_name(0)}\n")
-    heads = ["eager", *CONTENDERS, *(f"error of {name}" for name in CONTENDERS)]
-    print(f"| kernels | {' | '.join(heads)} |")
-    print(f"| --- |{' ---: |' * len(heads)}")
+@click.command()
+@click.option("--write", is_flag=True, help="Write the page, after each row.")
+@click.argument("names", nargs=-1, type=click.Choice([*WORKLOADS]))
+def main(names: tuple[str, ...], write: bool) -> None:
+    """Print a table; write ``docs/results/gpu-autotuned.md`` with ``--write``."""
+    heads = [
+        *("eager", *CONTENDERS),
+        *(f"{name} / Inductor" for name in OURS),
+        *(f"error of {name}" for name in CONTENDERS),
+    ]
+    machine = f"{describe_machine()}, {torch.cuda.get_device_name(0)}"
+    text = INTRODUCTION.format(machine=machine, rounds=ROUNDS)
+    text += f"| kernels | {' | '.join(heads)} |\n| --- |{' ---: |' * len(heads)}\n"
+    click.echo(text, nl=False)
     for name in names or WORKLOADS:
         try:
             cells = measure(WORKLOADS[name])
         except Exception as error:
             cells = [" ".join(f"{type(error).__name__}: {error}".split())[:200]]
-        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+        row = f"| {name} | {' | '.join(cells)} |\n"
+        click.echo(row, nl=False)
+        text += row
+        if write:
+            PAGE.write_text(text)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

@@ -9,7 +9,8 @@ process loses its figures; the others take turns again without it.
 The page ``docs/results/gpu-speed.md`` is written after every figure, from all figures that
 are there.
 
-    python -m bench.gpu.speed [--workload NAME ...] [--resume] [--rounds N] [--no-build]
+    python -m bench.gpu.speed [--workload NAME ...] [--resume] [--rounds N]
+                              [--no-build] [--no-calls]
 """
 
 import contextlib
@@ -366,12 +367,15 @@ def _jobs() -> int:
 )
 @click.option("--rounds", default=15, show_default=True, help="Turns of each contender.")
 @click.option("--build/--no-build", default=True, show_default=True, help="Compile times.")
-def main(names: tuple[str, ...], resume: bool, rounds: int, build: bool) -> None:
+@click.option("--calls/--no-calls", default=True, show_default=True, help="Times of calls.")
+def main(
+    names: tuple[str, ...], resume: bool, rounds: int, build: bool, calls: bool
+) -> None:
     """Measure, and write the page."""
     machine = describe_gpu_machine("bench-gpu")
     results = ResultFile.of("gpu-speed")
     chosen = [each for each in WORKLOADS if not names or each.name in names]
-    done = kept_figures(results, machine, names, resume=resume, build=build)
+    done = kept_figures(results, machine, names, resume=resume, build=build, calls=calls)
     commits = done.commits(measured_commit())
     with tempfile.TemporaryDirectory() as folder:
         run = Run(
@@ -390,31 +394,38 @@ def main(names: tuple[str, ...], resume: bool, rounds: int, build: bool) -> None
             group = able[start : start + size]
             if build:
                 measure_builds(run, group, done)
-            measure_calls(run, [each for each in group if not done.timed(each.name)])
-        if not names:
+            if calls:
+                measure_calls(run, [each for each in group if not done.timed(each.name)])
+        if calls and not names:
             measure_sections(run, [m for m in SECTIONS if not done.complete(m)])
     click.echo(page_text(Figures(results.read())))
     click.echo(f"page: {PAGE.relative_to(ROOT)}")
 
 
 def kept_figures(
-    results: ResultFile, machine: str, names: Sequence[str], *, resume: bool, build: bool
+    results: ResultFile,
+    machine: str,
+    names: Sequence[str],
+    *,
+    resume: bool,
+    build: bool,
+    calls: bool,
 ) -> Figures:
     """Return the figures of earlier runs that stay, and forget the others.
 
-    All stay that are not measured again, but for those of another machine, and those before
-    a run of all workloads.
+    All stay that are not measured again, but for those of another machine.
     """
     figures = Figures(results.read())
     known = figures.text("machine") == machine
     if known and resume:
         return figures
-    kept = {
-        name: record
-        for name, record in figures.records.items()
-        if known and names
-        if name.partition("/")[0] not in names or (name.endswith("/build") and not build)
-    }
+
+    def is_kept(name: str) -> bool:
+        if names and name.partition("/")[0] not in names:
+            return True
+        return not (build if name.endswith("/build") else calls)
+
+    kept = {n: record for n, record in figures.records.items() if known and is_kept(n)}
     results.clear()
     for record in kept.values():
         results.add(record)

@@ -225,13 +225,17 @@ def test_figures_of_other_workloads_stay(tmp_path: Path) -> None:
     results = ResultFile(tmp_path / "results.jsonl")
 
     def kept(
-        machine: str, *workloads: str, resume: bool = False, build: bool = True
+        machine: str,
+        *workloads: str,
+        resume: bool = False,
+        build: bool = True,
+        calls: bool = True,
     ) -> list[str]:
         results.clear()
         for name in names:
             results.add({"name": name, "text": "here"})
         figures = speed.kept_figures(
-            results, machine, workloads, resume=resume, build=build
+            results, machine, workloads, resume=resume, build=build, calls=calls
         )
         assert figures.records == results.read()
         return list(figures.records)
@@ -240,6 +244,9 @@ def test_figures_of_other_workloads_stay(tmp_path: Path) -> None:
     assert kept("here", resume=True) == names
     assert kept("here", "bert") == names[:-2]
     assert kept("here", "bert", build=False) == names[:-1]
+    assert kept("here", build=False) == ["bert/eager/build"]
+    assert kept("here", calls=False) == [*names[:-2], names[-1]]
+    assert kept("here", "bert", calls=False) == [*names[:-2], names[-1]]
     assert kept("here", "bert", resume=True) == names
     assert kept("there", "bert", resume=True) == []
 
