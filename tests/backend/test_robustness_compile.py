@@ -118,7 +118,8 @@ def test_an_interrupt_while_a_file_of_a_cache_is_written(step: int, tmp_path: Pa
 
 
 INTERRUPTED = """
-import os, pathlib, signal, sys, tempfile, threading, time
+import faulthandler, os, pathlib, signal, sys, tempfile, threading, time
+faulthandler.dump_traceback_later(150, exit=True)
 folder = pathlib.Path({folder!r})
 os.setsid()
 os.environ["PATH"] = str(folder) + ":" + os.environ["PATH"]
