@@ -20,6 +20,8 @@ from wrapperir.verify import verify
 
 # Kernels take a compiler run each: a few programs have them, most have operators alone.
 PROGRAMS = programs(languages=(), collectives=True)
+# A new order may be better still with the memory that the last one was allowed to take.
+IMPROVING = {"overlap_collectives"}
 EXAMPLES = settings(max_examples=draws(30, fuzz=60))
 
 
@@ -49,7 +51,8 @@ def assert_same(before: Program, after: Program) -> None:
 def test_a_pass_keeps_the_meaning(name: str, program: Program) -> None:
     after = PASSES[name](program)
     assert_same(program, after)
-    assert PASSES[name](after) == after
+    if name not in IMPROVING:
+        assert PASSES[name](after) == after
 
 
 @EXAMPLES

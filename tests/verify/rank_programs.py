@@ -4,12 +4,15 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 from random import Random
 
+import torch
 from attrs import define, evolve, field
 from hypothesis import strategies as st
 
 from wrapperir import ir as wir
 from wrapperir.diagnostics import Code
+from wrapperir.interp import interpret_ranks
 from wrapperir.ir.builder import NamedValue, ProgramBuilder
+from wrapperir.verify import verify, verify_ranks
 
 ROWS = 4
 
@@ -279,3 +282,16 @@ RANK_FAULTS: Mapping[
     ),
 }
 """Each kind of fault: a change of one rank's program, and the codes it is found by."""
+
+
+def codes_of(programs: list[wir.Program]) -> set[Code]:
+    """Return the codes of the faults of programs, each alone and then together."""
+    alone = {d.code for program in programs for d in verify(program)}
+    return alone or {d.code for found in verify_ranks(programs) for d in found}
+
+
+def run(programs: list[wir.Program]) -> list[tuple[torch.Tensor, ...]]:
+    """Run the programs on inputs that differ from rank to rank."""
+    inputs = [[torch.full((ROWS,), float(rank))] for rank in range(len(programs))]
+    outputs = interpret_ranks(programs, inputs, [{} for _ in programs])
+    return [tuple(x for x in each if isinstance(x, torch.Tensor)) for each in outputs]

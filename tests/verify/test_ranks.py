@@ -8,29 +8,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.draws import draws
-from tests.verify.rank_programs import RANK_FAULTS, ROWS, rank_programs
+from tests.verify.rank_programs import RANK_FAULTS, codes_of, rank_programs, run
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.interp import interpret_ranks
 from wrapperir.ir import Program
 from wrapperir.passes import MEMORY_PASSES
 from wrapperir.pipelines import run_passes
 from wrapperir.text import parse_program
-from wrapperir.verify import verify, verify_ranks
+from wrapperir.verify import verify_ranks
 
 SLOW = settings(deadline=None, suppress_health_check=list(HealthCheck))
-
-
-def codes_of(programs: list[Program]) -> set[Code]:
-    """Return the codes of the faults of programs, each alone and then together."""
-    alone = {d.code for program in programs for d in verify(program)}
-    return alone or {d.code for found in verify_ranks(programs) for d in found}
-
-
-def run(programs: list[Program]) -> list[tuple[torch.Tensor, ...]]:
-    """Run the programs on inputs that differ from rank to rank."""
-    inputs = [[torch.full((ROWS,), float(rank))] for rank in range(len(programs))]
-    outputs = interpret_ranks(programs, inputs, [{} for _ in programs])
-    return [tuple(x for x in each if isinstance(x, torch.Tensor)) for each in outputs]
 
 
 @pytest.mark.parametrize(

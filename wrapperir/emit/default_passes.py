@@ -21,6 +21,9 @@ from wrapperir.ir import (
 if TYPE_CHECKING:
     from wrapperir.pipelines import PassLike
 
+OVERLAP = "overlap_collectives"
+"""The pass that has work done while collectives are in flight."""
+
 _logger = logging.getLogger("wrapperir.graphs")
 
 
@@ -33,7 +36,8 @@ def passes_to_run(
     algorithms: it then refuses products where it takes convolutions.  The memory passes
     follow, with ``split_products``, and with ``tile_attention`` and ``tile_products`` where
     the emitter and the GPU can run their kernels; ``branch_attention`` comes before these
-    where conditionals cost the emitter little.  An emitter that declares its operators is
+    where conditionals cost the emitter little.  ``overlap_collectives`` comes before these.
+    An emitter that declares its operators is
     given no pass that calls others.  With ``graphs`` they capture graphs, if they do not do
     so already.  An emitter without graph regions is given none, and a warning is logged.
     """
@@ -57,8 +61,15 @@ def passes_to_run(
         # Products of other frontends have results that are not allocated before.
         at = 1 + names.index("use_out_variants") if "use_out_variants" in names else 0
         if emitter.support.operators is not None:
-            return tuple(name for name in names if name != "use_out_variants")
-        names = (*names[:at], *own, *names[at:])
+            names = tuple(name for name in names if name != "use_out_variants")
+        else:
+            names = (*names[:at], *own, *names[at:])
+        # Kernels of tiles do not show what they compute, and memory that is used again
+        # keeps lines in order.
+        at = max(at, 1 + names.index("free_early"))
+        names = (*names[:at], OVERLAP, *names[at:])
+        if emitter.support.operators is not None:
+            return names
         if can_multiply and not torch.are_deterministic_algorithms_enabled():
             names = ("multiply_convolutions", *names)
         return names

@@ -32,6 +32,16 @@ from wrapperir.passes.merge_workspaces import merge_workspaces
 from wrapperir.passes.multiply_convolutions import multiply_convolutions
 from wrapperir.passes.open_graph_regions import open_graph_regions
 from wrapperir.passes.open_pools import open_pools
+from wrapperir.passes.overlap_collectives import (
+    Overlapped,
+    overlap_collectives,
+    overlap_lines,
+)
+from wrapperir.passes.overlap_report import (
+    BlockOverlap,
+    OverlappedCollective,
+    OverlapReport,
+)
 from wrapperir.passes.parameters import (
     PassFunction,
     PassParameter,
@@ -62,11 +72,15 @@ __all__ = [
     "BUILT_IN_PASSES",
     "MEMORY_PASSES",
     "PASSES",
+    "BlockOverlap",
     "CaptureReport",
     "Captured",
     "CapturedRegion",
     "InstalledPass",
     "InstalledPipeline",
+    "OverlapReport",
+    "Overlapped",
+    "OverlappedCollective",
     "Pass",
     "PassArgument",
     "PassCall",
@@ -89,6 +103,8 @@ __all__ = [
     "multiply_convolutions",
     "open_graph_regions",
     "open_pools",
+    "overlap_collectives",
+    "overlap_lines",
     "parameters_of",
     "parse_pipeline",
     "plan_memory",
@@ -118,6 +134,7 @@ PASSES: Mapping[str, PassFunction] = MappingProxyType(
         "multiply_convolutions": multiply_convolutions,
         "open_graph_regions": open_graph_regions,
         "open_pools": open_pools,
+        "overlap_collectives": overlap_collectives,
         "plan_memory": plan_memory,
         "remove_dead_lines": remove_dead_lines,
         "reuse_buffers": reuse_buffers,

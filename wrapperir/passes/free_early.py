@@ -1,6 +1,8 @@
 """Move every free right after the last use of its name."""
 
-from wrapperir.analysis import Body, rewrite_bodies
+from collections.abc import Sequence
+
+from wrapperir.analysis import rewrite_bodies
 from wrapperir.ir import BodyLine, FreeLine, Program
 from wrapperir.ir.line_effects import LineEffects
 
@@ -31,15 +33,16 @@ def free_early(program: Program) -> Program:
     Frees after the same line keep their order; an unused input is freed before the first
     line.  ``insert_frees`` adds missing frees.
     """
-    return rewrite_bodies(program, _freed_early)
+    return rewrite_bodies(program, lambda body: freed_early(body.lines))
 
 
 _EFFECTS = LineEffects(None)
 
 
-def _freed_early(body: Body) -> list[BodyLine]:
+def freed_early(lines: Sequence[BodyLine]) -> list[BodyLine]:
+    """Return the lines of a block with each free right after the last use of the name."""
     last: dict[str, int] = {}
-    for index, line in enumerate(body.lines):
+    for index, line in enumerate(lines):
         if not isinstance(line, FreeLine):
             effects = _EFFECTS.visit(line)
             for name in effects.uses:
@@ -47,11 +50,11 @@ def _freed_early(body: Body) -> list[BodyLine]:
             for made in effects.definitions:
                 last[made.name] = index
     frees: dict[int, list[FreeLine]] = {}
-    for line in body.lines:
+    for line in lines:
         if isinstance(line, FreeLine):
             frees.setdefault(last.get(line.buffer, -1), []).append(line)
     result: list[BodyLine] = [*frees.get(-1, ())]
-    for index, line in enumerate(body.lines):
+    for index, line in enumerate(lines):
         if not isinstance(line, FreeLine):
             result.append(line)
             result.extend(frees.get(index, ()))
