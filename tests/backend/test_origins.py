@@ -219,3 +219,26 @@ def test_what_is_recomputed_is_named(frontend: str) -> None:
     (program,) = programs_of(recomputed, frontend, torch.randn(64, 64))
     (both,) = [line for line, words in marks(recomputed).items() if words == {"both"}]
     assert all(both in lines_named(program, line) for line in kernels_in(program))
+
+
+def copied(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    y = x @ w  # product
+    y = y.view(4, 8, 2, 16)  # copy
+    y = y.transpose(1, 2)  # copy
+    z = y @ y.transpose(2, 3)  # copy
+    return z.exp()  # last
+
+
+@pytest.mark.parametrize("frontend", ["inductor", *FRONTENDS])
+def test_a_copy_names_the_views_that_made_it_necessary(frontend: str) -> None:
+    inputs = torch.randn(32, 16), torch.randn(16, 32)
+    (program,) = programs_of(copied, frontend, *inputs)
+    table = OriginTable(program)
+    copies = [
+        line
+        for line in kernels_in(program)
+        if "aten.exp.default" not in {x.operator for x in table.of(line.provenance)}
+    ]
+    wanted = {line for line, words in marks(copied).items() if "copy" in words}
+    assert copies
+    assert set().union(*(lines_named(program, each) for each in copies)) == wanted

@@ -134,18 +134,26 @@ def _sources(node: torch.fx.Node) -> list[torch.fx.Node]:
 def _computed(
     origins: Set[torch.fx.Node], read: Set[str], given: Set[torch.fx.Node]
 ) -> set[torch.fx.Node]:
-    """Return the origins that are computed from what is read, without what is given."""
+    """Return what is computed from what is read, without what is given.
+
+    These are origins, and views between them: Inductor notes no view that changes nothing.
+    """
     known = dict.fromkeys(given, True)
     waiting = [origin for origin in origins if origin not in given]
     while waiting:
         node = waiting[-1]
         sources = [] if node in known else _sources(node)
-        unknown = [each for each in sources if each in origins and each not in known]
+        passed = [each for each in sources if each in origins or _is_view(each)]
+        unknown = [each for each in passed if each not in known]
         waiting += unknown
         if not unknown:
             waiting.pop()
             known.setdefault(node, all(known.get(x, _is_at_hand(x, read)) for x in sources))
     return {node for node, is_known in known.items() if is_known and node not in given}
+
+
+def _is_view(node: torch.fx.Node) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and node.target.is_view
 
 
 def _is_at_hand(node: torch.fx.Node, read: Set[str]) -> bool:
