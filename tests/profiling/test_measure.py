@@ -49,6 +49,17 @@ def profiled(text: str, emitter: SimulatedEmitter) -> Profile:
     )
 
 
+def test_symbols_that_are_only_checked_are_left_out() -> None:
+    text = HOST.replace("  return", '  assert_scalar code != 1 "wrong"\n  return').replace(
+        "  free", "  symbol_definition code: int = item(%x)\n  free"
+    )
+    text = text.replace("f32", "i32").replace("sin", "neg").replace("cos", "neg")
+    emitter = SimulatedEmitter(SimulatedClock(), lambda _: 1)
+    assert profiled(text, emitter).symbols == ()
+    used = text.replace("  return", "  %c = allocate i32[code]\n  free %c\n  return")
+    assert [name for name, _ in profiled(used, emitter).symbols] == ["code"]
+
+
 def test_lines_of_the_host_get_their_time_and_gaps() -> None:
     program = parse_program(HOST)
     times = dict(zip(program.lines, (500, 30, 700, 20), strict=True))

@@ -15,7 +15,7 @@ from wrapperir.report import (
     format_explanation,
     format_explanation_json,
 )
-from wrapperir.report.explanation import SubjectKind
+from wrapperir.report.explanation import ExplainedCopy, SubjectKind
 from wrapperir.testing.programs import programs
 from wrapperir.text import format_with_positions, parse_with_positions
 
@@ -130,6 +130,58 @@ source:
     )
     text = format_explanation(explained("layers.0"))
     assert "      fused with neg\n      by plan_memory\n" in text
+
+
+COPY = TEXT.replace(
+    """  free %y
+  return %z
+""",
+    """  %v = reinterpret %z as f32[8, 8; stride 1, 8] from(t)
+  %c = extern_kernel aten.clone.default(%v) : f32[8, 8] from(clone)
+  %p = extern_kernel aten.mm.default(%c, %y) : f32[8, 8] from(mm_1)
+  free %y
+  return %z, %p
+""",
+).replace(
+    "  neg: aten",
+    """  t: aten.t.default at 2
+  clone: aten.clone.default at 2
+  mm_1: aten.mm.default in "layers.1.fc" at 1
+  neg: aten""",
+)
+
+
+def test_a_copy_names_the_views_that_it_copies_and_who_reads_it() -> None:
+    (line,) = explained("clone", COPY).lines
+    assert line.copy == ExplainedCopy(views=("t",), readers=(18,))
+    assert "      copies what it reads through t, for line 18\n" in format_explanation(
+        explained("clone", COPY)
+    )
+    assert [line.copy for line in explained(None).lines] == [None, None]
+
+
+def test_equal_lines_and_nodes_of_equal_layers_are_shown_once() -> None:
+    text = COPY.replace("aten.mm.default(%x, %w)", "aten.mm.default(%x, %x)")
+    shown = format_explanation(explained("model.py:12", text))
+    assert (
+        "  11: %y = extern_kernel aten.mm.default(%x, %x) : f32[8, 8]\n"
+        "      2 times, in layers.0-1.fc; also 18\n"
+        "      from mm\n" in shown
+    )
+    assert "    mm (aten.mm.default) in layers.0-1.fc, 2 times\n" in shown
+    document = json.loads(format_explanation_json(explained("model.py:12", text)))
+    assert [line["equal_to"] for line in document["lines"]] == [11, 11]
+
+
+def test_a_line_without_operators_is_told_from_an_unknown_file() -> None:
+    with pytest.raises(DiagnosticError) as raised:
+        explained("act.py:4")
+    (found,) = raised.value.diagnostics
+    assert found.message == "no operator of the program came from 'act.py:4'"
+    assert "3 before" in (found.hint or "")
+    with pytest.raises(DiagnosticError) as raised:
+        explained("acts.py:4")
+    assert raised.value.diagnostics[0].message.startswith("the program has nothing from")
 
 
 def test_json_has_everything() -> None:

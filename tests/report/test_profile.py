@@ -112,6 +112,22 @@ kernels and operators:
     )
 
 
+def test_lines_of_equal_layers_are_counted_together() -> None:
+    layers = [
+        line(n, module=f"layers.{n}.fc", equal_to=("lines", 0), text=f"free %a{n}")
+        for n in range(3)
+    ]
+    shown = format_profile(profile([*layers, line(3)]))
+    row = "6.00 us    60%     1.50 us  3 MiB   524  4: free %a0 (3 times, in layers.0-2.fc)"
+    assert f"  {row}\n      from model.py:12 (mul, add); also lines 5, 6\n" in shown
+    assert "more with kernels" not in shown
+
+
+def test_names_of_kernels_are_whole() -> None:
+    name = f"kernel_call @{'fused_' * 30}(%a, %b)"
+    assert f"{name[:-8]}(..." in format_profile(profile([line(0, text=name)]))
+
+
 def test_the_text_of_many_lines_counts_the_rest() -> None:
     shown = format_profile(profile([line(n) for n in range(40)]))
     assert "  and 25 lines more with kernels and operators\n" in shown

@@ -12,9 +12,11 @@ from wrapperir.analysis.line_traffic import LineTraffic, line_traffic
 from wrapperir.diagnostics import LinePath, Position
 from wrapperir.ir.blocks import walk_places
 from wrapperir.ir.line_effects import LineEffects, value_types
+from wrapperir.ir.mentions import argument_symbols, line_symbols
 from wrapperir.profiling.marks import GPU, MarkedProgram
 from wrapperir.profiling.recording import MarkedCall, TimedInterval
 from wrapperir.report import LineProfile, Profile, Slice, line_head
+from wrapperir.report.equal_lines import equal_lines, line_module
 from wrapperir.report.profile import HOST
 
 
@@ -41,8 +43,6 @@ def build_profile(
     found = _LineTimes.of(program, times)
     calls = times.marked
     symbols = calls[-1].symbols
-    own = (*program.symbols, *program.lines)
-    named = [x.symbol for x in own if isinstance(x, wir.SymbolDefinitionLine)]
     facts = _ProgramFacts(program, symbols)
     paths = {mark.path for mark in marked.marks}
     lines = tuple(
@@ -55,7 +55,7 @@ def build_profile(
         program=program.name,
         emitter=emitter,
         repeats=len(calls),
-        symbols=tuple((name, symbols[name]) for name in named if name in symbols),
+        symbols=tuple((x, symbols[x]) for x in _shown_symbols(program) if x in symbols),
         unprofiled_ns=_median(times.plain),
         profiled_ns=_median(call.ns for call in calls),
         mark_ns=found.mark_ns,
@@ -68,6 +68,20 @@ def build_profile(
         lines=lines,
         slices=tuple(_slices(typical, lines)),
     )
+
+
+def _shown_symbols(program: wir.Program) -> list[str]:
+    """Return the symbols of a program, and those of its lines that more than checks use."""
+    lines = [line for line, _ in walk_places(program.lines)]
+    used = {
+        symbol
+        for line in (*lines, *program.symbols)
+        if not isinstance(line, wir.AssertScalarLine)
+        for symbol in line_symbols(line)
+    }
+    own = [x.symbol for x in lines if isinstance(x, wir.SymbolDefinitionLine)]
+    used.update(*map(argument_symbols, program.outputs))
+    return [*(x.symbol for x in program.symbols), *(x for x in own if x in used)]
 
 
 def _median(values: Iterable[int]) -> int:
@@ -169,6 +183,10 @@ class _ProgramFacts:
         self._effects = LineEffects.of_program(program)
         self._types = value_types(program)
         self._origins = wir.OriginTable(program)
+        places = tuple(walk_places(program.lines))
+        equal = equal_lines([line for line, _ in places], self._origins)
+        paths = [path for _, path in places]
+        self._equal = {path: paths[first] for path, first in zip(paths, equal, strict=True)}
 
     def profile(
         self,
@@ -200,6 +218,8 @@ class _ProgramFacts:
             live_bytes=self.memory.blocks[tuple(block)].live[index],
             nodes=() if line.provenance is None else line.provenance.origins,
             source=self._origins.source_of(path),
+            module=line_module(line, self._origins),
+            equal_to=self._equal[path],
         )
 
     def _traffic(self, line: wir.BodyLine) -> LineTraffic | None:

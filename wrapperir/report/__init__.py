@@ -1,8 +1,10 @@
 """Reports on a program: its memory, and where its lines came from; data and renderings."""
 
 from wrapperir.report.build_timeline import build_timeline
+from wrapperir.report.copies import CopyReason, copy_reasons
 from wrapperir.report.explanation import Explanation, explain
 from wrapperir.report.explanation_text import format_explanation, format_explanation_json
+from wrapperir.report.line_flow import LineFlow, line_flow
 from wrapperir.report.memory_page import buffer_kinds, format_html, kind_data, version_data
 from wrapperir.report.offline_page import PageData, PagePart, format_page
 from wrapperir.report.perfetto import format_perfetto
@@ -16,8 +18,10 @@ from wrapperir.report.text import counted, format_report, visible
 from wrapperir.report.timeline import MemoryReport
 
 __all__ = [
+    "CopyReason",
     "Explanation",
     "KernelProfile",
+    "LineFlow",
     "LineProfile",
     "MemoryReport",
     "PageData",
@@ -29,6 +33,7 @@ __all__ = [
     "build_timeline",
     "check_values",
     "choose_values",
+    "copy_reasons",
     "counted",
     "explain",
     "format_explanation",
@@ -41,6 +46,7 @@ __all__ = [
     "format_profile_trace",
     "format_report",
     "kind_data",
+    "line_flow",
     "line_head",
     "version_data",
     "visible",

@@ -18,7 +18,9 @@ from wrapperir.ir import (
 )
 from wrapperir.ir.blocks import walk_places
 from wrapperir.ir.effects import Effects
-from wrapperir.ir.line_effects import LineEffects
+from wrapperir.report.copies import copy_reasons
+from wrapperir.report.equal_lines import equal_lines, line_module
+from wrapperir.report.line_flow import line_flow
 from wrapperir.report.spans import line_head
 
 _PLACE = re.compile(r"(.+):([0-9]+)")
@@ -44,11 +46,24 @@ class ExplainedNode:
 
 
 @frozen
+class ExplainedCopy:
+    """Why a line copies: the nodes whose views it copies, and who reads the copy.
+
+    ``readers`` are the numbers of lines in the text.
+    """
+
+    views: tuple[str, ...]
+    readers: tuple[int, ...]
+
+
+@frozen
 class ExplainedLine:
     """A line: its number in the text, its text, and what it came from.
 
     ``nodes`` are those of its origins that are asked for, ``others`` the rest.  ``does``
-    says what the line does with the buffer that is explained.
+    says what the line does with the buffer that is explained.  ``module`` is that of its
+    first node, and ``equal_to`` the number of the first line that does the same for an
+    equal layer.
     """
 
     number: int | None
@@ -59,6 +74,9 @@ class ExplainedLine:
     kernel: str | None = None
     values: tuple[str, ...] = ()
     does: tuple[str, ...] = ()
+    module: str | None = None
+    equal_to: int | None = None
+    copy: ExplainedCopy | None = None
 
 
 @frozen
@@ -101,8 +119,9 @@ def explain(
 
 @frozen
 class _LineFacts:
-    """A line with its place and effects."""
+    """A line with its index, place and effects."""
 
+    index: int
     line: BodyLine
     path: LinePath
     effects: Effects
@@ -120,15 +139,19 @@ class _SubjectSearch:
     """Finds subjects among the lines and origins of a program."""
 
     def __init__(self, program: Program, positions: Mapping[LinePath, Position]) -> None:
-        """Find the effects of each line."""
+        """Find the effects of each line, and what is equal."""
         self.program = program
         self.positions = positions
         self.table = OriginTable(program)
-        effects = LineEffects.of_program(program)
+        flow = line_flow(program)
         self.found = [
-            _LineFacts(line, path, effects.visit(line))
-            for line, path in walk_places(program.lines)
+            _LineFacts(index, line, path, effects)
+            for index, ((line, path), effects) in enumerate(
+                zip(walk_places(program.lines), flow.effects, strict=True)
+            )
         ]
+        self.equal = equal_lines(flow.lines, self.table)
+        self.copies = copy_reasons(program, flow)
 
     def kernel(self, subject: str) -> Explanation:
         names = [line.name for line in self.program.definitions]
@@ -194,15 +217,33 @@ class _SubjectSearch:
             if chosen:
                 return kind, chosen
         places = self.program.places
+        if line is not None and any(_is_file(each.file, file) for each in places):
+            raise self._without_operators(subject, file, line)
         known = [f"{each.file.rpartition('/')[2]}:{each.line}" for each in places]
         known += [each.module for each in origins if each.module is not None]
         raise _unknown(subject, [*known, *(each.name for each in origins)])
 
+    def _without_operators(self, subject: str, file: str, line: int) -> Exception:
+        """Return the error for a line of a known file that no operator came from."""
+        places = {x.line for x in self.program.places if _is_file(x.file, file)}
+        before = max((each for each in places if each < line), default=None)
+        after = min((each for each in places if each > line), default=None)
+        near = [
+            f"{each} {word}"
+            for each, word in ((before, "before"), (after, "after"))
+            if each
+        ]
+        return Code.NOTHING_TO_EXPLAIN.error(
+            f"no operator of the program came from {subject[:80]!r}",
+            hint="the line calls no operator that is left in the program, or is none of the"
+            f" file; the nearest lines with operators are {' and '.join(near)}",
+        )
+
     def _line(self, found: _LineFacts, chosen: Iterable[str]) -> ExplainedLine:
         asked = set(chosen)
-        line, position = found.line, self.positions.get(found.path)
+        line = found.line
         return ExplainedLine(
-            number=None if position is None else position.line,
+            number=self._number(found.index),
             text=line_head(line),
             nodes=tuple(name for name in found.origins if name in asked),
             others=tuple(name for name in found.origins if name not in asked),
@@ -216,7 +257,23 @@ class _SubjectSearch:
                     )
                 )
             ),
+            module=line_module(line, self.table),
+            equal_to=self._number(self.equal[found.index]),
+            copy=self._copy(found.index),
         )
+
+    def _copy(self, line: int) -> ExplainedCopy | None:
+        reason = self.copies.get(line)
+        if reason is None:
+            return None
+        readers = map(self._number, reason.readers)
+        return ExplainedCopy(
+            views=reason.views, readers=tuple(x for x in readers if x is not None)
+        )
+
+    def _number(self, index: int) -> int | None:
+        position = self.positions.get(self.found[index].path)
+        return None if position is None else position.line
 
     def _explanation(
         self,

@@ -1,13 +1,15 @@
 """Explanations as text and as JSON."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from attrs import field, frozen
 
-from wrapperir.ir import SourcePlace
+from wrapperir.ir import NodeOrigin, SourcePlace
+from wrapperir.report.equal_lines import join_modules, layer_pattern
 from wrapperir.report.explanation import (
+    ExplainedCopy,
     ExplainedLine,
     ExplainedNode,
     Explanation,
@@ -50,24 +52,48 @@ def _rows(explanation: Explanation) -> Iterator[str]:
     if explanation.lines:
         yield ""
         yield "lines:"
-    for line in explanation.lines:
-        yield from _line_rows(line)
+    for equal in _equal_lines(explanation.lines):
+        yield from _line_rows(equal)
     if explanation.nodes:
         yield ""
         yield "source:"
         yield from _source_rows(_SourceTree.of(explanation.nodes))
 
 
-def _line_rows(line: ExplainedLine) -> Iterator[str]:
+def _equal_lines(lines: Iterable[ExplainedLine]) -> Iterable[list[ExplainedLine]]:
+    """Return lines in order, with later ones that do the same for equal layers."""
+    found: dict[object, list[ExplainedLine]] = {}
+    for line in lines:
+        found.setdefault((line.equal_to or line, line.does), []).append(line)
+    return found.values()
+
+
+def _line_rows(equal: list[ExplainedLine]) -> Iterator[str]:
+    line, *others = equal
     does = f"{' and '.join(line.does)}: " if line.does else ""
     number = "" if line.number is None else f"{line.number}: "
     yield f"  {number}{does}{visible(line.text)}"
+    if others:
+        modules = join_modules(x.module for x in equal if x.module is not None)
+        where = f", in {visible(modules)}" if modules else ""
+        numbers = listed(tuple(f"{each.number}" for each in others if each.number))
+        yield f"      {len(equal)} times{where}; also {numbers}"
     if line.nodes:
         yield f"      from {listed(line.nodes)}"
     if line.others:
         yield f"      fused with {listed(line.others)}"
+    if line.copy is not None:
+        yield f"      {_copy_text(line.copy)}"
     if line.passes:
         yield f"      by {', '.join(line.passes)}"
+
+
+def _copy_text(copy: ExplainedCopy) -> str:
+    views = f" through {listed(copy.views)}" if copy.views else ""
+    if not copy.readers:
+        return f"copies what it reads{views}"
+    readers = listed(tuple(map(str, copy.readers)))
+    return f"copies what it reads{views}, for line{'s'[: len(copy.readers) > 1]} {readers}"
 
 
 def listed(names: tuple[str, ...]) -> str:
@@ -80,11 +106,11 @@ def listed(names: tuple[str, ...]) -> str:
 class _SourceTree:
     """The places that one place calls, and the nodes that it makes itself.
 
-    ``nodes`` has the names of nodes by what else is known of them.
+    ``nodes`` has nodes by operator and module, with those of equal layers.
     """
 
     called: dict[SourcePlace, "_SourceTree"] = field(factory=dict[SourcePlace, Any])
-    nodes: dict[str, list[str]] = field(factory=dict[str, list[str]])
+    nodes: dict[object, list[NodeOrigin]] = field(factory=dict[object, list[NodeOrigin]])
 
     @classmethod
     def of(cls, nodes: Iterable[ExplainedNode]) -> "_SourceTree":
@@ -94,9 +120,8 @@ class _SourceTree:
             tree, origin = root, node.origin
             for place in node.stack:
                 tree = tree.called.setdefault(place, cls())
-            operator = "" if origin.operator is None else f" ({visible(origin.operator)})"
-            module = "" if origin.module is None else f" in {visible(origin.module)}"
-            tree.nodes.setdefault(operator + module, []).append(origin.name)
+            module = origin.module and layer_pattern(origin.module)
+            tree.nodes.setdefault((origin.operator, module), []).append(origin)
         return root
 
 
@@ -108,12 +133,24 @@ def _source_rows(root: _SourceTree) -> Iterator[str]:
         indent = "  " * min(depth, _DEEPEST)
         if place:
             yield indent + place
-        for facts, names in tree.nodes.items():
-            yield f"{indent}  {', '.join(names)}{facts}"
+        for nodes in tree.nodes.values():
+            yield f"{indent}  {_format_nodes(nodes)}"
         waiting += [
             (_format_place(called), inner, depth + 1)
             for called, inner in reversed(tree.called.items())
         ]
+
+
+def _format_nodes(nodes: Sequence[NodeOrigin]) -> str:
+    """Return nodes of one operator as text: of equal layers, those of the first."""
+    first = nodes[0]
+    names = ", ".join(each.name for each in nodes if each.module == first.module)
+    operator = "" if first.operator is None else f" ({visible(first.operator)})"
+    if first.module is None:
+        return names + operator
+    modules = dict.fromkeys(each.module for each in nodes if each.module is not None)
+    times = f", {len(modules)} times" if len(modules) > 1 else ""
+    return f"{names}{operator} in {visible(join_modules(modules))}{times}"
 
 
 def _format_place(place: SourcePlace) -> str:
@@ -144,6 +181,11 @@ def _line_object(line: ExplainedLine) -> dict[str, object]:
         "kernel": line.kernel,
         "values": line.values,
         "does": line.does,
+        "module": line.module,
+        "equal_to": line.equal_to,
+        "copy": None
+        if line.copy is None
+        else {"views": line.copy.views, "readers": line.copy.readers},
     }
 
 

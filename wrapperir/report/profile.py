@@ -33,6 +33,8 @@ class LineProfile:
         live_bytes: Bytes of the program's own memory that are alive while it runs.
         nodes: The nodes of the graph that it came from.
         source: The place in the user's source, ``model.py:12``.
+        module: The path of the module of its first node, ``layers.0.mlp``.
+        equal_to: The place of the first line that does the same for an equal layer.
     """
 
     path: LinePath
@@ -50,6 +52,8 @@ class LineProfile:
     live_bytes: int | None
     nodes: tuple[str, ...] = ()
     source: str | None = None
+    module: str | None = None
+    equal_to: LinePath | None = None
 
     @property
     def launches(self) -> bool:
@@ -76,7 +80,7 @@ class LineProfile:
 
 @frozen(kw_only=True)
 class KernelProfile:
-    """The calls of one kernel, or of one operator, together."""
+    """The calls of one kernel or operator, or equal lines, together."""
 
     name: str
     lines: tuple[LineProfile, ...]
@@ -90,6 +94,16 @@ class KernelProfile:
     def ns(self) -> int:
         """Its time."""
         return sum(line.ns for line in self.lines)
+
+    @property
+    def launches(self) -> bool:
+        """Whether it gives a device work."""
+        return self.lines[0].launches
+
+    @property
+    def gap_ns(self) -> int | None:
+        """How long its device was idle before its calls, if it launches."""
+        return sum(line.gap_ns or 0 for line in self.lines) if self.launches else None
 
     @property
     def moved_bytes(self) -> int | None:
@@ -125,7 +139,8 @@ class Profile:
         program: Its name.
         emitter: The emitter whose code was timed.
         repeats: How many calls the medians are of.
-        symbols: Values of the symbols of the program and of its own lines, by name.
+        symbols: Values of the symbols of the program and of its own lines, by name, without
+            those that are only checked.
         unprofiled_ns: The time of a call of the program as it is.
         profiled_ns: The time of a call with marks between its lines.
         mark_ns: The part of a mark's time that is in the time of no line.
@@ -174,6 +189,15 @@ class Profile:
         if not self.unprofiled_ns:
             return None
         return self.profiled_ns / self.unprofiled_ns - 1
+
+    @property
+    def equal_lines(self) -> tuple[KernelProfile, ...]:
+        """Lines with those that do the same for equal layers, the slowest first."""
+        equal: dict[LinePath, list[LineProfile]] = {}
+        for line in self.lines:
+            equal.setdefault(line.equal_to or line.path, []).append(line)
+        found = [KernelProfile(name=x[0].text, lines=tuple(x)) for x in equal.values()]
+        return tuple(sorted(found, key=lambda each: -each.ns))
 
     @property
     def kernels(self) -> tuple[KernelProfile, ...]:

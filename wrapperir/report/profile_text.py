@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
+from wrapperir.report.equal_lines import join_modules
 from wrapperir.report.explanation_text import listed
-from wrapperir.report.profile import KernelProfile, LineProfile, Profile
+from wrapperir.report.profile import KernelProfile, Profile
 from wrapperir.report.text import counted, format_bytes, shortened, visible
 
 _MOST = 15
@@ -62,31 +63,32 @@ def _memory(profile: Profile) -> str:
     return text
 
 
-def _slowest(profile: Profile) -> list[LineProfile]:
-    """Return the slowest lines; where a GPU works, those that give it work."""
+def _slowest(profile: Profile) -> list[KernelProfile]:
+    """Return the slowest equal lines; where a GPU works, those that give it work."""
     on_gpu = any(line.device_ns is not None for line in profile.lines)
-    lines = [x for x in profile.lines if x.ns and (x.launches or not on_gpu)]
-    return sorted(lines, key=lambda line: -line.ns)[:_MOST]
+    equal = profile.equal_lines
+    return [x for x in equal if x.ns and (x.launches or not on_gpu)][:_MOST]
 
 
-def _line_table(profile: Profile, shown: Sequence[LineProfile]) -> Iterator[str]:
+def _line_table(profile: Profile, shown: Sequence[KernelProfile]) -> Iterator[str]:
     yield "the slowest lines:"
     rows = [("time", "share", "gap before", "moved", "GB/s", "line")]
-    for line in shown:
-        gap = "" if line.gap_ns is None else format_ns(line.gap_ns)
-        number = "" if line.number is None else f"{line.number}: "
-        times = f" ({line.count} times)" if line.count > 1 else ""
+    for equal in shown:
+        gap = "" if equal.gap_ns is None else format_ns(equal.gap_ns)
+        number = equal.lines[0].number
         figures = (
-            *(format_ns(line.ns), _share(line.ns, profile), gap),
-            *(_moved(line.moved_bytes), _rate(line.bandwidth)),
+            *(format_ns(equal.ns), _share(equal.ns, profile), gap),
+            *(_moved(equal.moved_bytes), _rate(equal.bandwidth)),
         )
-        rows.append((*figures, f"{number}{shortened(line.text)}{times}"))
+        text = shortened(equal.name) + _times(equal)
+        rows.append((*figures, text if number is None else f"{number}: {text}"))
     origins = ["", *map(_origin, shown)]
     for row, origin in zip(_aligned(rows), origins, strict=True):
         yield row
         if origin:
             yield f"      from {origin}"
-    hidden = sum(line.launches for line in profile.lines) - sum(x.launches for x in shown)
+    launching = sum(len(each.lines) for each in shown if each.launches)
+    hidden = sum(line.launches for line in profile.lines) - launching
     if hidden > 0:
         yield f"  and {counted(hidden, 'line')} more with kernels and operators"
 
@@ -114,11 +116,22 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
         yield f"  {'  '.join(padded)}  {last}".rstrip()
 
 
-def _origin(line: LineProfile) -> str:
+def _times(equal: KernelProfile) -> str:
+    """Return how often equal lines run, and in which layers."""
+    if equal.calls < 2:
+        return ""
+    modules = (line.module for line in equal.lines if line.module is not None)
+    where = join_modules(modules) if len(equal.lines) > 1 else ""
+    return f" ({equal.calls} times, in {where})" if where else f" ({equal.calls} times)"
+
+
+def _origin(equal: KernelProfile) -> str:
+    line, *others = equal.lines
     nodes = listed(line.nodes)
-    if line.source is None:
-        return nodes
-    return f"{line.source} ({nodes})" if nodes else line.source
+    if line.source is not None:
+        nodes = f"{line.source} ({nodes})" if nodes else line.source
+    numbers = listed(tuple(f"{each.number}" for each in others))
+    return f"{nodes}; also lines {numbers}" if nodes and numbers else nodes
 
 
 def _share(ns: int, profile: Profile) -> str:

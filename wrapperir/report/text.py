@@ -159,8 +159,9 @@ def lifetime(version: ProgramTimeline, buffer: TimelineBuffer) -> str:
 
 
 def shortened(text: str) -> str:
-    """Return text that is cut where it is long."""
-    return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 3]}..."
+    """Return text that is cut where it is long, after the name of what is called."""
+    name = text.find("(") + 1
+    return text if len(text) <= _WIDEST else f"{text[: max(_WIDEST - 3, name)]}..."
 
 
 def _exact(count: int) -> str:

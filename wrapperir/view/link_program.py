@@ -9,10 +9,11 @@ from wrapperir import ir as wir
 from wrapperir.diagnostics import LinePath, Position
 from wrapperir.ir.blocks import walk_places
 from wrapperir.ir.effects import Effects
-from wrapperir.ir.line_effects import LineEffects, value_types
-from wrapperir.report import line_head
+from wrapperir.ir.line_effects import value_types
+from wrapperir.report import LineFlow, copy_reasons, line_flow, line_head
 from wrapperir.view.links import (
     EmittedCode,
+    LinkedCopy,
     LinkedKernel,
     LinkedLine,
     LinkedNode,
@@ -49,14 +50,16 @@ def link_program(
         LinkedPlace(file=index_of[x.file], line=x.line, function=x.function)
         for x in program.places
     ]
+    flow = line_flow(program)
     return LinkedProgram(
         name=program.name,
         text=shown.text,
-        lines=_lines(shown, values),
+        lines=_lines(shown, values, flow),
         nodes=_nodes(program),
         places=tuple(places),
         kernels=_kernels(shown),
         files=tuple(map(read_file, files)),
+        copies=_copies(program, flow),
         codes=tuple(codes),
     )
 
@@ -86,15 +89,30 @@ def _nodes(program: wir.Program) -> tuple[LinkedNode, ...]:
     )
 
 
-def _lines(shown: ProgramText, values: Mapping[str, wir.Number]) -> tuple[LinkedLine, ...]:
+def _copies(program: wir.Program, flow: LineFlow) -> tuple[LinkedCopy, ...]:
+    nodes = {name: index for index, name in enumerate(origins_by_name(program))}
+    return tuple(
+        LinkedCopy(
+            line=line,
+            nodes=tuple(nodes[name] for name in reason.nodes),
+            views=tuple(nodes[name] for name in reason.views),
+            readers=reason.readers,
+            whole=reason.whole,
+        )
+        for line, reason in copy_reasons(program, flow).items()
+    )
+
+
+def _lines(
+    shown: ProgramText, values: Mapping[str, wir.Number], flow: LineFlow
+) -> tuple[LinkedLine, ...]:
     program = shown.program
-    effects = LineEffects.of_program(program)
     traffic = _Traffic(value_types(program), values)
     kernels = {line.name: index for index, line in enumerate(program.definitions)}
     nodes = {name: index for index, name in enumerate(origins_by_name(program))}
     found: list[LinkedLine] = []
-    for line, path in walk_places(program.lines):
-        done = effects.visit(line)
+    for index, (line, path) in enumerate(walk_places(program.lines)):
+        done = flow.effects[index]
         origins = () if line.provenance is None else line.provenance.origins
         kernel = line.kernel if isinstance(line, wir.KernelCallLine) else None
         operator = line.operator if isinstance(line, wir.ExternKernelLine) else None
@@ -109,6 +127,7 @@ def _lines(shown: ProgramText, values: Mapping[str, wir.Number]) -> tuple[Linked
                 operator=operator,
                 passes=() if line.provenance is None else line.provenance.passes,
                 values=_names(done),
+                sources=flow.sources[index] if is_call else (),
                 reads=traffic.reads(done) if is_call else 0,
                 writes=traffic.writes(done) if is_call else 0,
             )

@@ -13,7 +13,8 @@ class LinkedLine:
 
     ``nodes`` are those that it came from, and ``kernel`` or ``operator`` is what it calls.
     ``reads`` and ``writes`` are the bytes of the tensors that a call reads and writes;
-    ``values`` are the names that it makes, uses or drops.  ``ns`` is the time that it takes
+    ``values`` are the names that it makes, uses or drops, and ``sources`` the lines that
+    last wrote what a call reads.  ``ns`` is the time that it takes
     in a call, in nanoseconds, if a profile says so.
     """
 
@@ -25,6 +26,7 @@ class LinkedLine:
     operator: str | None = None
     passes: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
+    sources: tuple[int, ...] = ()
     reads: int = 0
     writes: int = 0
     ns: int | None = None
@@ -62,6 +64,20 @@ class LinkedKernel:
     begin: int
     end: int
     calls: tuple[int, ...] = ()
+
+
+@frozen(kw_only=True)
+class LinkedCopy:
+    """Why a line copies: the nodes that copy, the views that they copy, and who reads it.
+
+    A copy that is ``whole`` is all that the line does.
+    """
+
+    line: int
+    nodes: tuple[int, ...]
+    views: tuple[int, ...]
+    readers: tuple[int, ...]
+    whole: bool
 
 
 @frozen(kw_only=True)
@@ -133,4 +149,5 @@ class LinkedProgram:
     places: tuple[LinkedPlace, ...]
     kernels: tuple[LinkedKernel, ...]
     files: tuple[ShownFile, ...]
+    copies: tuple[LinkedCopy, ...] = ()
     codes: tuple[EmittedCode, ...] = ()

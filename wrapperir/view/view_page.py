@@ -18,6 +18,7 @@ from wrapperir.report import (
 from wrapperir.view.links import (
     CodeFile,
     EmittedCode,
+    LinkedCopy,
     LinkedKernel,
     LinkedLine,
     LinkedNode,
@@ -109,6 +110,7 @@ def _page_data(view: ProgramView) -> PageData:
         "nodes": _columns(LinkedNode, program.nodes),
         "places": _columns(LinkedPlace, program.places),
         "kernels": _columns(LinkedKernel, program.kernels),
+        "copies": _columns(LinkedCopy, program.copies),
         "files": [_file(each) for each in program.files],
         "codes": [_code(each) for each in program.codes],
         **kind_data(),

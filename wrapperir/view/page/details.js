@@ -17,6 +17,7 @@ class Details {
     }
     this.title(lit.target);
     this.lines([...lit.lines].sort((a, b) => a - b));
+    this.copies(lit);
     this.kernels([...lit.kernels]);
     this.stacks([...lit.nodes]);
     this.code(lit);
@@ -89,6 +90,36 @@ class Details {
         const button = this.button(row, lines.number[other], go, "number");
         button.title = lines.text[other];
         button.disabled = other === line;
+      }
+    });
+  }
+
+  // Why lines copy: the views that they copy, and the lines that read the copies.
+  copies(lit) {
+    const { copies, nodes, lines } = this.view.links;
+    const found = [...copies.line.keys()].filter((copy) => lit.lines.has(copies.line[copy]));
+    if (!found.length) return;
+    this.heading(found.length === 1 ? "Why there is a copy" : "Why there are copies");
+    this.list(found, (row, copy) => {
+      const line = copies.line[copy];
+      const does = copies.whole[copy] ? "copies" : "also copies";
+      this.button(row, `line ${lines.number[line]}`, () => this.view.pin({ kind: "line", index: line }));
+      row.append(copies.views[copy].length ? `${does} views of what it reads, which are not in the order that is wanted: ` : `${does} what it reads `);
+      for (const node of copies.views[copy]) {
+        const name = nodes.operator[node]?.split(".")[1] ?? "";
+        const place = nodes.places[node].length ? ` at ${this.view.placeName(nodes.places[node][0])}` : "";
+        this.button(row, `${nodes.name[node]}${name && ` (${name}${place})`}`, () => this.view.pin({ kind: "node", index: node }));
+      }
+      row.append("for ");
+      for (const node of copies.nodes[copy]) {
+        this.button(row, nodes.name[node], () => this.view.pin({ kind: "node", index: node }), "mono");
+      }
+      if (!copies.readers[copy].length) return;
+      row.append("; it is read by ");
+      for (const reader of copies.readers[copy]) {
+        const button = this.button(row, `line ${lines.number[reader]}`, () => this.view.pin({ kind: "line", index: reader }));
+        button.title = lines.text[reader];
+        addSpan(row, lines.kernel[reader] === null ? lines.operator[reader] ?? "" : `@${this.view.links.kernels.name[lines.kernel[reader]]}`, "facts");
       }
     });
   }

@@ -3,8 +3,8 @@
 // What belongs to what.  A target is {kind, index}: a line, a kernel, a node, a list of
 // nodes, an operator, a value by name, or a place as "file:line".
 class Links {
-  constructor({ lines, nodes, places, kernels, operators }) {
-    Object.assign(this, { lines, nodes, places, kernels, operators });
+  constructor({ lines, nodes, places, kernels, operators, copies }) {
+    Object.assign(this, { lines, nodes, places, kernels, operators, copies });
     this.lineAt = new Map(lines.number.map((number, line) => [number, line]));
     this.linesOfNode = nodes.name.map(() => []);
     this.linesOfValue = new Map();

@@ -67,6 +67,11 @@ class View {
     return `${this.fileName(Number(index.slice(0, at)))}${index.slice(at)}`;
   }
 
+  // A place as "model.py:12".
+  placeName(place) {
+    return this.nameOf({ kind: "place", index: this.links.placeKey(place) });
+  }
+
   firstSource() {
     const found = this.texts.source.find((text) => !text.reason);
     return found ?? this.texts.source[0] ?? missingText("The program names no source files.");

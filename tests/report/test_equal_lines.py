@@ -1,0 +1,57 @@
+"""Equal lines of equal layers, and the joined paths of these."""
+
+import pytest
+
+from wrapperir.ir import OriginTable
+from wrapperir.report.equal_lines import equal_lines, join_modules, line_module
+from wrapperir.text import parse_program
+
+TEXT = """\
+wrapperir 1
+
+program @main(%x: f32[8, 8], %w: f32[8, 8], %v: f32[8, 8]) {
+  %a = extern_kernel aten.mm.default(%x, %w) : f32[8, 8] from(mm)
+  %b = extern_kernel aten.mm.default(%a, %v) : f32[8, 8] from(mm_1)
+  %c = extern_kernel aten.mm.default(%b, %v) : f32[8, 8] from(mm_2)
+  %d = extern_kernel aten.mm.default(%c, %v) : f32[8, 8] from(mm_3) by(some_pass)
+  %e = extern_kernel aten.mm.default(%d, %v) : f32[8, 8] from(mm_4)
+  free %x
+  free %w
+  return %a, %b, %c, %d, %e
+}
+
+origins {
+  place 0: "model.py" 3
+  place 1: "model.py" 4
+  mm: aten.mm.default in "layers.0.fc" at 0
+  mm_1: aten.mm.default in "layers.1.fc" at 0
+  mm_2: aten.mm.default in "layers.2.out"
+  mm_3: aten.mm.default in "layers.3.fc" at 0
+  mm_4: aten.mm.default in "layers.4.fc" at 1
+}
+"""
+
+
+def test_lines_are_equal_if_only_names_and_numbers_of_layers_differ() -> None:
+    program = parse_program(TEXT)
+    table = OriginTable(program)
+    assert equal_lines(program.lines, table) == (0, 0, 2, 3, 4, 5, 6)
+    assert [line_module(line, table) for line in program.lines[:2]] == [
+        "layers.0.fc",
+        "layers.1.fc",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("paths", "joined"),
+    [
+        (["layers.0.fc", "layers.1.fc", "layers.2.fc"], "layers.0-2.fc"),
+        (["layers.3", "layers.0", "layers.1", "layers.1"], "layers.0-1,3"),
+        (["a.0.b.0", "a.1.b.1"], "a.0.b.0, a.1.b.1"),
+        (["fc1", "fc2"], "fc1, fc2"),
+        (["fc"], "fc"),
+        ([], ""),
+    ],
+)
+def test_paths_of_equal_layers_are_one(paths: list[str], joined: str) -> None:
+    assert join_modules(paths) == joined
