@@ -33,6 +33,7 @@ pytestmark = pytest.mark.usefixtures("calls")
 SCRIPT = textwrap.dedent(
     """
     import json, sys
+    from unittest import mock
     import torch
     from torch._dynamo.utils import counters
 
@@ -43,7 +44,9 @@ SCRIPT = textwrap.dedent(
         return x @ x * scale
 
     def compiled(**settings):
-        torch._dynamo.reset()
+        # Where there is a GPU, a reset imports what records graphs, and what compiles.
+        with mock.patch("torch.cuda.is_available", return_value=False):
+            torch._dynamo.reset()
         return torch.compile(product, backend="wrapperir", options=options, **settings)
 
     x = torch.rand(3, 3)

@@ -1,7 +1,7 @@
-"""Runs emitted collectives on two ranks of gloo, beside the interpreter.
+"""Runs emitted collectives on two ranks, beside the interpreter.
 
-``python -m tests.emit.collective_ranks EMITTER...``; each rank is a fork of this process,
-with all that it imported.
+``python -m tests.emit.collective_ranks cpu|cuda EMITTER...``; a rank of the CPU is a fork
+of this process, with all that it imported.
 """
 
 import os
@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import distributed, multiprocessing
 
+from tests.cpp_emitter.moved import on_gpu
 from tests.torch_release import BEFORE_2_13
 from wrapperir.emit import compile_program
 from wrapperir.interp import interpret_ranks
@@ -81,29 +82,40 @@ def inputs(rank: int) -> list[Any]:
     return [torch.randn(4), torch.randn(4, 2)]
 
 
-def check(rank: int, emitters: list[str], meeting: str) -> None:
-    """Compare what emitted programs of a rank return with the interpreter's."""
+def check(rank: int, kind: str, emitters: list[str], meeting: str) -> None:
+    """Compare what emitted programs of a rank return with the interpreter's.
+
+    ``kind`` is "cpu", or "cuda", with a GPU for each rank.
+    """
+    os.environ["CUDA_VISIBLE_DEVICES"] = str(rank)
     distributed.init_process_group(
-        "gloo", init_method=f"file://{meeting}", rank=rank, world_size=2
+        {"cpu": "gloo", "cuda": "nccl"}[kind],
+        init_method=f"file://{meeting}",
+        rank=rank,
+        world_size=2,
     )
     try:
         for programs in RANKS:
             wanted = interpret_ranks(programs, [inputs(0), inputs(1)], [{}, {}])[rank]
+            program = on_gpu(programs[rank]) if kind == "cuda" else programs[rank]
             for emitter in emitters:
                 # C++ takes a compiler run for each program.
                 pipelines = ((), MEMORY_PASSES) if emitter != "cpp" else (MEMORY_PASSES,)
                 for passes in pipelines:
-                    call = compile_program(programs[rank], emitter=emitter, passes=passes)
-                    found = call(inputs(rank))
-                    torch.testing.assert_close(found, wanted, rtol=0, atol=0)
+                    call = compile_program(program, emitter=emitter, passes=passes)
+                    found = call([value.to(kind) for value in inputs(rank)])
+                    given = [x.cpu() for x in found if isinstance(x, torch.Tensor)]
+                    torch.testing.assert_close(given, [*wanted], rtol=0, atol=0)
     finally:
         distributed.destroy_process_group()
 
 
 if __name__ == "__main__":
+    kind, *emitters = sys.argv[1:]
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     with TemporaryDirectory() as folder:
         meeting = str(Path(folder) / "meeting")
         start: Any = vars(multiprocessing)["start_processes"]
-        start(check, (sys.argv[1:], meeting), nprocs=2, start_method="fork")
+        way = "spawn" if kind == "cuda" else "fork"
+        start(check, (kind, emitters, meeting), nprocs=2, start_method=way)
     print("same")

@@ -1,10 +1,11 @@
-"""Emitted collectives: two ranks of gloo do what the interpreter does."""
+"""Emitted collectives: two ranks do what the interpreter does."""
 
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import torch
 from torch import distributed
 
 from wrapperir.emit.support import fit_program
@@ -18,9 +19,22 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def test_two_ranks_do_what_the_interpreter_does() -> None:
+KINDS = (
+    "cpu",
+    pytest.param(
+        "cuda",
+        marks=(
+            pytest.mark.gpu,
+            pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs"),
+        ),
+    ),
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_ranks_do_what_the_interpreter_does(kind: str) -> None:
     emitters = ("python", "cpp", "fx")
-    command = [sys.executable, "-m", "tests.emit.collective_ranks", *emitters]
+    command = [sys.executable, "-m", "tests.emit.collective_ranks", kind, *emitters]
     root = Path(__file__).parents[2]
     ran = subprocess.run(
         command, cwd=root, capture_output=True, text=True, timeout=300, check=False
