@@ -8,6 +8,7 @@ origins, and a call those nodes whose result it then puts in memory.
 import contextlib
 import operator
 from collections.abc import Callable, Generator, Iterable, Set
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -15,6 +16,8 @@ from torch._inductor import ir
 from torch._inductor.codegen.cpp import CppScheduling
 from torch._inductor.codegen.triton import TritonScheduling
 from torch._inductor.virtualized import V
+from torch._ops import OpOverload
+from torch.utils import _pytree as pytree
 
 from wrapperir.frontend.aten.values import SCALARS
 from wrapperir.frontend.inductor.shared_patch import SharedPatch
@@ -63,33 +66,152 @@ def _scheduled_nodes(schedule: Iterable[Any]) -> list[ir.IRNode]:
     return found
 
 
-def contributing_nodes(graph: Any, parts: Iterable[Any]) -> list[torch.fx.Node]:
-    """Return the nodes that a kernel computes of ``graph``, what it returns first.
+class ComputedNodes:
+    """The nodes of a graph that Inductor's kernels and calls compute.
 
-    These are the origins of its ``parts`` that lead to what it writes and are computed
-    from what it reads alone.
+    The graph is scheduled: all its buffers are known.
     """
-    parts = [part for part in parts if isinstance(part, ir.IRNode)]
-    origins = {origin for part in parts for origin in _origins(part)}
-    read = {name for part in parts for name in _read(part)}
-    read -= {name for part in parts for name in _written(part)}
-    given = {node for name in read for node in _results(graph.name_to_buffer.get(name))}
-    found = dict.fromkeys(
-        node for part in parts for node in _results(part) if node in origins
-    )
-    known = _computed(origins, read, given)
-    waiting = list(found)
-    while waiting:
-        for source in _sources(waiting.pop()):
-            if source in known and source not in found:
-                found[source] = None
-                waiting.append(source)
-    return list(found) or [origin for part in parts for origin in _origins(part)]
+
+    def __init__(self, graph: Any) -> None:
+        """Look at a graph when a kernel of it is first asked for."""
+        self._graph = graph
+
+    def of(self, parts: Iterable[Any]) -> list[torch.fx.Node]:
+        """Return the nodes that a kernel computes, what it returns first.
+
+        These lead to what its ``parts`` write, and are computed from what they read alone.
+        """
+        parts = [part for part in parts if isinstance(part, ir.IRNode)]
+        origins = {origin for part in parts for origin in _origins(part)}
+        read = {name for part in parts for name in _read(part)}
+        read -= {name for part in parts for name in _written(part)}
+        buffers = map(self._graph.name_to_buffer.get, read)
+        given = {node for buffer in buffers for node in _results(buffer)}
+        found = dict.fromkeys(
+            node for part in parts for node in _results(part) if node in origins
+        )
+        sources = self._sources_of_results(found, parts)
+        reachable = origins.union(*sources.values())
+        known = self._computed(origins, reachable, read, given)
+        waiting = list(found)
+        while waiting:
+            node = waiting.pop()
+            for source in sources.get(node, _sources(node)):
+                if source in known and source not in found:
+                    found[source] = None
+                    waiting.append(source)
+        kept = self._without_users(list(found), parts)
+        return kept or [origin for part in parts for origin in _origins(part)]
+
+    @cached_property
+    def _called_with(self) -> dict[torch.fx.Node, list[list[str]]]:
+        """The names of the buffers that each call of an operator is given, by its node."""
+        found: dict[torch.fx.Node, list[list[str]]] = {}
+        for each in self._graph.operations:
+            if isinstance(each, ir.ExternKernel):
+                names = [x.get_name() for x in each.inputs if isinstance(x, ir.IRNode)]
+                for node in _results(each):
+                    found.setdefault(node, []).append(names)
+        return found
+
+    def _without_users(
+        self, nodes: list[torch.fx.Node], parts: list[Any]
+    ) -> list[torch.fx.Node]:
+        """Return what a kernel computes without the calls that it lays results out for.
+
+        What only copies for a call is named after it.
+        """
+        kept = [node for node in nodes if not self._is_user(node, parts)]
+        return kept if any(not _is_view(node) for node in kept) else nodes
+
+    def _is_user(self, node: torch.fx.Node, parts: list[Any]) -> bool:
+        """Say whether a node is a call that is given what a kernel writes."""
+        given = {name for names in self._called_with.get(node, ()) for name in names}
+        return any(name in given for part in parts for name in _written(part))
+
+    def _sources_of_results(
+        self, results: Iterable[torch.fx.Node], parts: list[Any]
+    ) -> dict[torch.fx.Node, list[torch.fx.Node]]:
+        """Return the nodes that a kernel may compute results from.
+
+        Of a call that is given what the kernel writes, the other arguments are left out.
+        """
+        found = {node: _sources(node) for node in results} | _joined_parts(parts)
+        written = {name for part in parts for name in _written(part)}
+        for node in found:
+            tensors = _tensor_arguments(node)
+            for names in self._called_with.get(node, ()):
+                if not written.isdisjoint(names) and len(names) == len(tensors):
+                    pairs = zip(names, tensors, strict=True)
+                    found[node] = [tensor for name, tensor in pairs if name in written]
+        return found
+
+    def _computed(
+        self,
+        origins: Set[torch.fx.Node],
+        reachable: Set[torch.fx.Node],
+        read: Set[str],
+        given: Set[torch.fx.Node],
+    ) -> set[torch.fx.Node]:
+        """Return the nodes that are computed from what is read, without what is given.
+
+        Inductor does not note all that it computes behind views.
+        """
+        known = dict.fromkeys(given, True)
+        waiting = [node for node in reachable if node not in given]
+        while waiting:
+            node = waiting[-1]
+            if node in known:
+                waiting.pop()
+                continue
+            is_called = node in self._called_with and node not in origins
+            if is_called or node.op != "call_function":
+                known[node] = _is_at_hand(node, read)
+                continue
+            sources = _sources(node)
+            unknown = [each for each in sources if each not in known]
+            waiting += unknown
+            if not unknown:
+                known[node] = all(known[x] or _is_at_hand(x, read) for x in sources)
+        return {
+            node
+            for node, is_known in known.items()
+            if is_known and node not in given and node.op == "call_function"
+        }
+
+
+def _tensor_arguments(node: torch.fx.Node) -> list[torch.fx.Node]:
+    """Return the arguments of a node that are tensors, in order, repeated ones too."""
+    leaves = pytree.tree_leaves((node.args, node.kwargs))
+    nodes = [each for each in leaves if isinstance(each, torch.fx.Node)]
+    return [_whole(x) for x in nodes if isinstance(x.meta.get("val"), torch.Tensor)]
+
+
+def _joined_parts(parts: Iterable[Any]) -> dict[torch.fx.Node, list[torch.fx.Node]]:
+    """Return, for nodes that join tensors in memory, the tensors that parts put there.
+
+    Each tensor is written by a buffer of its own, to which Inductor notes all of them.
+    """
+    found: dict[torch.fx.Node, list[torch.fx.Node]] = {}
+    for part in parts:
+        whole: Any = getattr(getattr(part, "layout", None), "view", None)
+        while hasattr(whole, "data"):
+            whole = whole.data
+        if not isinstance(whole, ir.ConcatKernel):
+            continue
+        names = [each.get_name() for each in whole.inputs if isinstance(each, ir.IRNode)]
+        for node in _results(whole):
+            joined = node.args[0] if node.args else None
+            if isinstance(joined, list | tuple) and len(joined) == len(names):
+                source = joined[names.index(part.get_name())]
+                assert isinstance(source, torch.fx.Node)
+                found.setdefault(node, []).append(_whole(source))
+    return found
 
 
 def _origins(part: Any) -> list[torch.fx.Node]:
     origins: Iterable[torch.fx.Node] = getattr(part, "origins", ())
-    return [origin for origin in origins if origin.op == "call_function"]
+    return [_whole(origin) for origin in origins if origin.op == "call_function"]
 
 
 def _read(part: Any) -> list[str]:
@@ -131,29 +253,9 @@ def _sources(node: torch.fx.Node) -> list[torch.fx.Node]:
     return [] if name.startswith(_SHAPE_ONLY) else [*map(_whole, node.all_input_nodes)]
 
 
-def _computed(
-    origins: Set[torch.fx.Node], read: Set[str], given: Set[torch.fx.Node]
-) -> set[torch.fx.Node]:
-    """Return what is computed from what is read, without what is given.
-
-    These are origins, and views between them: Inductor notes no view that changes nothing.
-    """
-    known = dict.fromkeys(given, True)
-    waiting = [origin for origin in origins if origin not in given]
-    while waiting:
-        node = waiting[-1]
-        sources = [] if node in known else _sources(node)
-        passed = [each for each in sources if each in origins or _is_view(each)]
-        unknown = [each for each in passed if each not in known]
-        waiting += unknown
-        if not unknown:
-            waiting.pop()
-            known.setdefault(node, all(known.get(x, _is_at_hand(x, read)) for x in sources))
-    return {node for node, is_known in known.items() if is_known and node not in given}
-
-
 def _is_view(node: torch.fx.Node) -> bool:
-    return isinstance(node.target, torch._ops.OpOverload) and node.target.is_view
+    """Say whether a node is a view of what it is given."""
+    return isinstance(node.target, OpOverload) and node.target.is_view
 
 
 def _is_at_hand(node: torch.fx.Node, read: Set[str]) -> bool:

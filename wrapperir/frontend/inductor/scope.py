@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from wrapperir import ir as wir
 from wrapperir.diagnostics import Code
-from wrapperir.frontend.inductor.kernel_origins import contributing_nodes
+from wrapperir.frontend.inductor.kernel_origins import ComputedNodes
 
 if TYPE_CHECKING:
     from torch._inductor.graph import GraphLowering
@@ -29,6 +29,7 @@ class BlockScope:
         self.graph = graph
         self.nested = nested
         self._suffix = suffix
+        self._computed = ComputedNodes(graph)
         self.lines: list[wir.BodyLine] = []
         self.at: wir.Provenance | None = None
         self.temporaries: list[str] = []
@@ -58,7 +59,7 @@ class BlockScope:
 
     def provenance(self, *nodes: Any) -> wir.Provenance | None:
         """Return the provenance of a kernel or call that computes these Inductor nodes."""
-        found = contributing_nodes(self.graph, nodes)
+        found = self._computed.of(nodes)
         return self.session.origins.provenance(*found) if found else None
 
     def finish_line(self) -> None:
