@@ -48,6 +48,36 @@ def test_verify_json_is_for_tools(folder: Path) -> None:
     assert json.loads(malformed.stdout)[0]["code"].startswith("WIR0")
 
 
+def test_verify_sarif_is_a_log_of_all_programs(folder: Path) -> None:
+    (folder / "broken.wir").write_text(broken())
+    found = invoke("verify", "--ranks", "--format", "sarif", "add.wir", "broken.wir")
+    assert found.exit_code == 1
+    (run,) = json.loads(found.stdout)["runs"]
+    (result,) = run["results"]
+    assert result["ruleId"] == Code.UNDEFINED_NAME
+    (place,) = result["locations"]
+    assert place["physicalLocation"]["artifactLocation"]["uri"] == "broken.wir"
+    assert place["physicalLocation"]["region"]["startLine"] == 9
+    assert len(run["artifacts"]) == 2
+
+
+def test_verify_sarif_of_a_sound_program_has_no_results(folder: Path) -> None:
+    found = invoke("verify", "--format", "sarif", "add.wir")
+    assert found.exit_code == 0
+    (run,) = json.loads(found.stdout)["runs"]
+    assert run["results"] == []
+
+
+def test_sarif_of_a_json_program_has_no_lines(folder: Path) -> None:
+    text = json.dumps(json.loads((folder / "add.json").read_text()))
+    (folder / "nope.json").write_text(text.replace('"buffer": "x"', '"buffer": "nope"'))
+    found = invoke("verify", "--format", "sarif", "nope.json")
+    (run,) = json.loads(found.stdout)["runs"]
+    places = [result["locations"][0]["physicalLocation"] for result in run["results"]]
+    assert places
+    assert all(set(place) == {"artifactLocation"} for place in places)
+
+
 def test_faults_of_a_json_program_are_shown_in_its_text(folder: Path) -> None:
     text = json.dumps(json.loads((folder / "add.json").read_text()))
     result = invoke("verify", "-", input=text.replace('"buffer": "x"', '"buffer": "nope"'))

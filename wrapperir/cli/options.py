@@ -37,14 +37,16 @@ def emitter_option(default: str | None, help: str) -> Callable[[F], F]:
     return click.option("--emitter", metavar="NAME", default=default, help=help)
 
 
-def _format_option(name: str, help: str) -> Callable[[F], F]:
-    forms = click.Choice(["text", "json"])
+def _format_option(name: str, help: str, *others: str) -> Callable[[F], F]:
+    forms = click.Choice(["text", "json", *others])
     return click.option(
         "--format", name, type=forms, default="text", show_default=True, help=help
     )
 
 
 diagnostics_format_option = _format_option("form", "How to show diagnostics.")
+
+verify_format_option = _format_option("form", "How to show diagnostics.", "sarif")
 
 spelling_option = _format_option("to", "The spelling to write.")
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 import click
+from attrs import evolve, frozen
 
 from wrapperir.cli import options
 from wrapperir.cli.bug_report import bug_report_option
@@ -32,7 +33,16 @@ from wrapperir.cli.source import (
     working_on,
 )
 from wrapperir.cli.writing import write_output
-from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError, Severity
+from wrapperir.diagnostics import (
+    CheckedFile,
+    Code,
+    Diagnostic,
+    DiagnosticError,
+    LinePath,
+    Position,
+    Severity,
+    format_diagnostics_sarif,
+)
 from wrapperir.ir import Program
 
 
@@ -63,6 +73,7 @@ def print_command(program: str, to: str, output: str | None) -> None:
     epilog=options.examples(
         "wrapperir verify add.wir",
         "wrapperir verify --format json add.wir",
+        "wrapperir verify --format sarif add.wir",
         "wrapperir verify --operators add.wir",
         "wrapperir verify --ranks add.wir add.wir",
         "wrapperir print add.wir | wrapperir verify -",
@@ -80,13 +91,13 @@ def print_command(program: str, to: str, output: str | None) -> None:
     help="Also check calls of operators against the installed PyTorch: names, arguments,"
     " and the sizes of what they return and write.",
 )
-@options.diagnostics_format_option
+@options.verify_format_option
 @reporting
 def verify_command(
     programs: tuple[str, ...],
     ranks: bool,
     operators: bool,
-    form: Literal["text", "json"],
+    form: Literal["text", "json", "sarif"],
 ) -> None:
     """Report every fault of PROGRAM that is certain without running it.
 
@@ -95,51 +106,92 @@ def verify_command(
     """
     if len(programs) > 1 and not ranks:
         raise click.UsageError("several programs are verified together with --ranks")
-    checked = [_verified(program, operators, form) for program in programs]
-    sound = [each for each in checked if each is not None]
-    if len(sound) < len(checked):
-        click.get_current_context().exit(ERRORS)
-    if ranks and not _ranks_agree(sound, form):
+    checked: list[_Checked] = []
+
+    def show(each: _Checked) -> None:
+        if form != "sarif":  # a log has all programs
+            report(each.diagnostics, each.shown, form=form, err=False)
+
+    for program in programs:
+        checked.append(_checked(program, operators))
+        show(checked[-1])
+    is_faulty = any(each.has_errors for each in checked)
+    if ranks and not is_faulty:
+        differing = _differing_ranks(checked)
+        is_faulty = bool(differing)
+        checked += differing
+        for each in differing:
+            show(each)
+    if form == "sarif":
+        click.echo(_sarif(checked))
+    if is_faulty:
         click.get_current_context().exit(ERRORS)
     if form == "text":
-        for _, source in sound:
-            click.echo(f"{source.name}: no errors")
+        for each in checked:
+            click.echo(f"{each.shown.name}: no errors")
 
 
-def _verified(
-    program: str, operators: bool, form: Literal["text", "json"]
-) -> tuple[Program, Source] | None:
-    """Report the faults of a program; return it if it has no errors."""
+@frozen
+class _Checked:
+    """A program, ``None`` if it cannot be read, and what was found in it.
+
+    ``given`` is the text that was read, ``shown`` the one that positions are in.
+    """
+
+    program: Program | None
+    given: Source
+    shown: Source
+    diagnostics: tuple[Diagnostic, ...]
+
+    @property
+    def has_errors(self) -> bool:
+        return any(each.severity is Severity.ERROR for each in self.diagnostics)
+
+
+def _checked(program: str, operators: bool) -> _Checked:
     from wrapperir.verify import verify
 
-    source = read_source(program)
-    working_on(source)
+    given = shown = read_source(program)
+    working_on(given)
     try:
-        parsed, source = parse_source(source)
+        parsed, shown = parse_source(given)
         found = verify(parsed)
         if operators and not any(each.severity is Severity.ERROR for each in found):
             with stage("loading torch ..."):
                 from wrapperir.interp.operator_check import check_operators
             found = (*found, *check_operators(parsed))
     except DiagnosticError as error:
-        report(error.diagnostics, source, form=form, err=False)
-        return None
-    report(found, source, form=form, err=False)
-    is_faulty = any(diagnostic.severity is Severity.ERROR for diagnostic in found)
-    return None if is_faulty else (parsed, source)
+        return _Checked(None, given, shown, error.diagnostics)
+    return _Checked(parsed, given, shown, found)
 
 
-def _ranks_agree(
-    checked: Sequence[tuple[Program, Source]], form: Literal["text", "json"]
-) -> bool:
-    """Report where the programs of several ranks do not agree; return whether they do."""
+def _differing_ranks(checked: Sequence[_Checked]) -> list[_Checked]:
+    """Return where the programs of several ranks do not agree, if they do not."""
     from wrapperir.verify import verify_ranks
 
-    found = verify_ranks([program for program, _ in checked])
-    for diagnostics, (_, source) in zip(found, checked, strict=True):
-        if diagnostics:
-            report(diagnostics, source, form=form, err=False)
-    return not any(found)
+    programs = [each.program for each in checked if each.program is not None]
+    found = verify_ranks(programs)
+    return [
+        evolve(each, diagnostics=diagnostics)
+        for diagnostics, each in zip(found, checked, strict=True)
+        if diagnostics
+    ]
+
+
+def _sarif(checked: Sequence[_Checked]) -> str:
+    """Return a log of what was found.
+
+    Lines of a program in JSON are not those of its file, so they are left out.
+    """
+    from wrapperir import __version__
+
+    files: list[CheckedFile] = []
+    for each in checked:
+        is_text = each.shown.name == each.given.name
+        positions = each.shown.positions if is_text else dict[LinePath, Position]()
+        name, text = each.given.name, each.given.text
+        files.append(CheckedFile(name, text, positions, each.diagnostics))
+    return format_diagnostics_sarif(files, __version__)
 
 
 @click.command(

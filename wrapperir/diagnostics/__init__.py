@@ -16,9 +16,11 @@ from wrapperir.diagnostics.diagnostic import (
 )
 from wrapperir.diagnostics.near_names import did_you_mean
 from wrapperir.diagnostics.rendering import format_diagnostics, format_diagnostics_json
+from wrapperir.diagnostics.sarif import CheckedFile, format_diagnostics_sarif
 
 __all__ = [
     "TRACEBACKS",
+    "CheckedFile",
     "Code",
     "Diagnostic",
     "DiagnosticError",
@@ -33,4 +35,5 @@ __all__ = [
     "format_cause",
     "format_diagnostics",
     "format_diagnostics_json",
+    "format_diagnostics_sarif",
 ]

@@ -1,0 +1,123 @@
+"""Diagnostics as a SARIF log, which code hosts and editors show beside the lines.
+
+The form is that of SARIF 2.1.0: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from attrs import frozen
+
+from wrapperir.diagnostics.codes import Code
+from wrapperir.diagnostics.diagnostic import Diagnostic, LinePath, Position
+from wrapperir.diagnostics.rendering import DiagnosticPlaces
+
+_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_PAGES = {
+    "0": "reading",
+    **dict.fromkeys("12345", "verify"),
+    "6": "frontends",
+    "7": "plugins",
+    "8": "running",
+    "9": "cli",
+}
+"""The page of a code in ``docs/reference/diagnostics``, by the code's first digit."""
+
+
+@frozen
+class CheckedFile:
+    """A file, its text, and what was found in it; ``positions`` are those of its parts."""
+
+    name: str
+    text: str
+    positions: Mapping[LinePath, Position]
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def format_diagnostics_sarif(files: Sequence[CheckedFile], version: str) -> str:
+    """Return the diagnostics of files as the log of one run of wrapperir ``version``.
+
+    Results are in the order of the files.  Columns count characters, as those of the text
+    form do.
+    """
+    import json  # loaded late: only tools ask for this form
+
+    names = list(dict.fromkeys(file.name for file in files))
+    found = [(file, each) for file in files for each in file.diagnostics]
+    codes = sorted({each.code for _, each in found})
+    driver = {
+        "name": "wrapperir",
+        "semanticVersion": version,
+        "rules": [_rule(code) for code in codes],
+    }
+    run = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "artifacts": [{"location": _location(name)} for name in names],
+        "results": [
+            _result(file, each, names.index(file.name), codes.index(each.code))
+            for file, each in found
+        ],
+    }
+    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2)
+
+
+def _rule(code: Code) -> dict[str, object]:
+    words = code.name.lower().split("_")
+    page = f"docs/reference/diagnostics/{_PAGES[code.value[3]]}.md"
+    return {
+        "id": code.value,
+        "name": "".join(word.capitalize() for word in words),
+        "shortDescription": {"text": " ".join(words)},
+        "help": {"text": f"{code.value} in {page}"},
+    }
+
+
+def _location(name: str) -> dict[str, object]:
+    """Return where a file is: relative to the working directory, or absolute."""
+    path = Path(name)
+    return {"uri": path.as_uri() if path.is_absolute() else quote(path.as_posix())}
+
+
+def _result(
+    file: CheckedFile, diagnostic: Diagnostic, index: int, rule: int
+) -> dict[str, object]:
+    places = DiagnosticPlaces(file.text, file.positions, file.name)
+    at = places.position(diagnostic.path, diagnostic.position, diagnostic.subject)
+    hint = "" if diagnostic.hint is None else f" (hint: {diagnostic.hint})"
+    origin = "" if diagnostic.origin is None else f" (from {diagnostic.origin})"
+    related = [
+        _place(file, index, places.position(note.path, note.position), note.message)
+        for note in diagnostic.notes
+    ]
+    return {
+        "ruleId": diagnostic.code.value,
+        "ruleIndex": rule,
+        "level": diagnostic.severity.value,
+        "message": {"text": f"{diagnostic.message}{origin}{hint}"},
+        "locations": [_place(file, index, at)],
+        **({"relatedLocations": _numbered(related)} if related else {}),
+    }
+
+
+def _numbered(places: Iterable[dict[str, object]]) -> list[dict[str, object]]:
+    return [{"id": number, **place} for number, place in enumerate(places, start=1)]
+
+
+def _place(
+    file: CheckedFile, index: int, at: Position | None, message: str | None = None
+) -> dict[str, object]:
+    region = {} if at is None else {"region": _region(at)}
+    where = {"artifactLocation": {**_location(file.name), "index": index}, **region}
+    said = {} if message is None else {"message": {"text": message}}
+    return {"physicalLocation": where, **said}
+
+
+def _region(at: Position) -> dict[str, int]:
+    return {
+        "startLine": at.line,
+        "startColumn": at.column,
+        "endLine": at.line,
+        "endColumn": at.column + max(1, at.length),
+    }
