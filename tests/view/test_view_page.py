@@ -103,8 +103,8 @@ def test_hovering_lights_and_leaving_ends_it(small: Page) -> None:
 def test_a_kernel_shows_what_was_fused_and_what_it_costs(small: Page) -> None:
     rows = small.locator(".panel[data-name=kernels] .line")
     assert [text.split() for text in rows.all_inner_texts()] == [
-        ["aten.mm.default", "1", "1", "512", "bytes", "256", "bytes"],
-        ["@fused", "1", "2", "256", "bytes", "256", "bytes"],
+        ["aten.mm.default", "layer", "1", "1", "512", "bytes", "256", "bytes"],
+        ["@fused", "layer", "1", "2", "256", "bytes", "256", "bytes"],
     ]
     rows.nth(1).click()
     details = small.locator("#details").inner_text()
@@ -123,8 +123,8 @@ def test_kernels_are_sorted_by_the_column_that_is_clicked(small: Page) -> None:
 
 def test_nodes_are_listed_by_module(small: Page) -> None:
     small.click("#tabs [data-panel=graph]")
-    rows = small.locator(".panel[data-name=graph] .line").all_inner_texts()
-    assert [text.split()[0] for text in rows] == ["layer", "mm", "relu", "mul"]
+    rows = small.locator(".panel[data-name=graph] .line .name").all_inner_texts()
+    assert rows == ["layer", "mm", "relu", "mul"]
     click(small, "graph", "aten.relu.default")
     assert lit(small, "source") == ["return scale(torch.relu(y))"]
 
@@ -182,6 +182,8 @@ def test_the_slider_shows_what_each_pass_changed(opener: Opener, tmp_path: Path)
     passes = "insert_frees, remove_dead_lines, reuse_buffers"
     page = opener.open(format_view(viewed(text, passes=passes)), height=1000)
     page.click("#tabs [data-panel=passes]")
+    assert "2 of 3: remove_dead_lines" in page.locator("#step").inner_text()
+    page.locator(".panel[data-name=passes] input").press("ArrowLeft")
     assert "1 of 3: insert_frees" in page.locator("#step").inner_text()
     assert "nothing changed" in page.locator("#step").inner_text()
     page.locator(".panel[data-name=passes] input").press("ArrowRight")
@@ -194,6 +196,14 @@ def test_the_slider_shows_what_each_pass_changed(opener: Opener, tmp_path: Path)
     page.fill("#search", "- %unused")
     page.locator("#results .group").first.wait_for()
     assert page.locator("#results .group").all_inner_texts() == ["pass remove_dead_lines"]
+    page.click("#steps button:has-text('insert_frees')")
+    page.fill("#search", "- %unused =")
+    page.locator("#results .result").first.wait_for()
+    number = page.locator("#results .result .at").inner_text()
+    page.keyboard.press("Enter")
+    found = page.locator(".panel[data-name=passes] .line.found")
+    assert found.locator(".code").inner_text() == unused.splitlines()[0]
+    assert found.locator(".at").first.inner_text() == number == "16"
 
 
 def test_without_passes_there_is_no_slider(small: Page) -> None:

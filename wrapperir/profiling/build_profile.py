@@ -15,8 +15,14 @@ from wrapperir.ir.line_effects import LineEffects, value_types
 from wrapperir.ir.mentions import argument_symbols, line_symbols
 from wrapperir.profiling.marks import GPU, MarkedProgram
 from wrapperir.profiling.recording import MarkedCall, TimedInterval
-from wrapperir.report import LineProfile, Profile, Slice, line_head
-from wrapperir.report.equal_lines import equal_lines, line_module
+from wrapperir.report import (
+    LineProfile,
+    Profile,
+    Slice,
+    equal_lines,
+    line_head,
+    line_module,
+)
 from wrapperir.report.profile import HOST
 
 

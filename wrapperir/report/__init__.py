@@ -2,6 +2,7 @@
 
 from wrapperir.report.build_timeline import build_timeline
 from wrapperir.report.copies import CopyReason, copy_reasons
+from wrapperir.report.equal_lines import equal_lines, line_module
 from wrapperir.report.explanation import Explanation, explain
 from wrapperir.report.explanation_text import format_explanation, format_explanation_json
 from wrapperir.report.line_flow import LineFlow, line_flow
@@ -35,6 +36,7 @@ __all__ = [
     "choose_values",
     "copy_reasons",
     "counted",
+    "equal_lines",
     "explain",
     "format_explanation",
     "format_explanation_json",
@@ -48,6 +50,7 @@ __all__ = [
     "kind_data",
     "line_flow",
     "line_head",
+    "line_module",
     "version_data",
     "visible",
 ]

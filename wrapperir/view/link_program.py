@@ -10,7 +10,7 @@ from wrapperir.diagnostics import LinePath, Position
 from wrapperir.ir.blocks import walk_places
 from wrapperir.ir.effects import Effects
 from wrapperir.ir.line_effects import value_types
-from wrapperir.report import LineFlow, copy_reasons, line_flow, line_head
+from wrapperir.report import LineFlow, copy_reasons, equal_lines, line_flow, line_head
 from wrapperir.view.links import (
     EmittedCode,
     LinkedCopy,
@@ -110,6 +110,7 @@ def _lines(
     traffic = _Traffic(value_types(program), values)
     kernels = {line.name: index for index, line in enumerate(program.definitions)}
     nodes = {name: index for index, name in enumerate(origins_by_name(program))}
+    equal = equal_lines(flow.lines, wir.OriginTable(program))
     found: list[LinkedLine] = []
     for index, (line, path) in enumerate(walk_places(program.lines)):
         done = flow.effects[index]
@@ -127,6 +128,7 @@ def _lines(
                 operator=operator,
                 passes=() if line.provenance is None else line.provenance.passes,
                 values=_names(done),
+                alike=equal[index],
                 sources=flow.sources[index] if is_call else (),
                 reads=traffic.reads(done) if is_call else 0,
                 writes=traffic.writes(done) if is_call else 0,

@@ -43,15 +43,9 @@ _PANELS = {
 _SHARED = ("format.js", "charts.js", "rows.js", "tooltip.js")
 _PRISM = ("core", "clike", "c", "cpp", "python")
 _OWN = (
-    *("highlight.js", "links.js", "texts.js", "code_pane.js", "lists.js"),
-    *(
-        "memory_pane.js",
-        "passes_pane.js",
-        "decisions.js",
-        "details.js",
-        "search.js",
-        "view.js",
-    ),
+    *("highlight.js", "layers.js", "links.js", "texts.js", "code_pane.js"),
+    *("target_list.js", "lists.js", "graph_drawing.js", "memory_pane.js"),
+    *("passes_pane.js", "decisions.js", "details.js", "search.js", "view.js"),
 )
 _TAB = 4
 """Columns of a tab, which becomes spaces."""
@@ -82,6 +76,7 @@ def format_view(view: ProgramView) -> str:
         scripts=[
             *(PagePart(name) for name in _SHARED),
             *(PagePart("prism_manual.js", own), *prism),
+            PagePart("dagre/dagre.min.js", own),
             *(PagePart(name, own) for name in _OWN),
         ],
         data=_page_data(view),

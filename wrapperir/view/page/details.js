@@ -1,6 +1,7 @@
 "use strict";
 
 const MOST_SHOWN = 40;
+const MOST_IN_ROW = 24;
 
 // Says what a target is and what belongs to it, with buttons that go there.
 class Details {
@@ -16,8 +17,10 @@ class Details {
       return;
     }
     this.title(lit.target);
-    this.lines([...lit.lines].sort((a, b) => a - b));
-    this.copies(lit);
+    const found = [...lit.lines].sort((a, b) => a - b);
+    this.lines(found);
+    this.reasons(found);
+    this.copies(found);
     this.kernels([...lit.kernels]);
     this.stacks([...lit.nodes]);
     this.code(lit);
@@ -30,51 +33,83 @@ class Details {
   }
 
   button(parent, text, action, name = "") {
-    const button = document.createElement("button");
-    button.type = "button";
+    const button = addButton(parent, text, action);
     button.className = `link ${name}`;
-    button.textContent = text;
-    button.addEventListener("click", action);
-    parent.append(button);
     return button;
   }
 
+  goTo(parent, target, text, name = "") {
+    return this.button(parent, text, () => this.view.pin(target), name);
+  }
+
+  // A button that is replaced by what `add` appends in its place.
+  opener(parent, text, add) {
+    const button = this.button(parent, text, () => {
+      const rest = document.createElement("span");
+      add(rest);
+      button.replaceWith(rest);
+    }, "more");
+  }
+
+  // The first items, and a button that shows the others.
+  some(parent, items, most, add) {
+    for (const item of items.slice(0, most)) add(parent, item);
+    const rest = items.slice(most);
+    if (rest.length) this.opener(parent, `and ${rest.length} more`, (place) => rest.forEach((item) => add(place, item)));
+  }
+
   list(items, add) {
-    for (const item of items.slice(0, MOST_SHOWN)) {
+    this.some(this.element, items, MOST_SHOWN, (parent, item) => {
       const row = document.createElement("div");
       row.className = "item";
       add(row, item);
-      this.element.append(row);
-    }
-    if (items.length > MOST_SHOWN) addSpan(this.element, `and ${items.length - MOST_SHOWN} more`, "hint");
+      parent.append(row);
+    });
   }
 
   title(target) {
     const title = document.createElement("h2");
     title.textContent = this.view.nameOf(target);
     this.element.append(title);
+    if (target.kind !== "decision") return;
+    const { decisions } = this.view.data;
+    const bytes = decisions.bytes[target.index];
+    addSpan(this.element, decisions.subject[target.index], "place mono");
+    if (decisions.reason[target.index]) addSpan(this.element, decisions.reason[target.index], "place");
+    if (bytes !== null) addSpan(this.element, `${formatBytes(bytes)} of memory traffic`, "hint");
   }
 
+  // Lines, those of equal layers together.
   lines(found) {
-    const { lines } = this.view.links;
+    const { lines, nodes } = this.view.links;
     if (!found.length) {
       addSpan(this.element, "No line of the program came from it.", "hint");
       return;
     }
     this.heading(found.length === 1 ? "Line of the program" : `${found.length} lines of the program`);
-    this.list(found, (row, line) => {
-      this.button(row, `${lines.number[line]}`, () => this.view.pin({ kind: "line", index: line }), "number");
-      const text = addSpan(row, "", "mono");
-      addCode(text, lines.text[line], "wir");
-      const facts = [];
-      if (lines.kernel[line] !== null || lines.operator[line] !== null) {
-        facts.push(`reads ${formatBytes(lines.reads[line])}, writes ${formatBytes(lines.writes[line])}`);
-      }
-      if (lines.ns[line] !== null) facts.push(`takes ${formatTime(lines.ns[line])}`);
-      if (lines.passes[line].length) facts.push(`made, changed or moved by ${lines.passes[line].join(", ")}`);
-      if (facts.length) addSpan(row, facts.join("; "), "facts");
+    this.list(groupBy(found, (line) => lines.alike[line]), (row, [line, ...others]) => {
+      this.line(row, line);
+      if (!others.length) return;
+      const modules = joinModules([line, ...others].map((each) => this.view.links.moduleOf(each)));
+      const where = modules ? ` in ${modules}` : "";
+      this.opener(row, `${others.length + 1} times${where}: ${others.length} more`, (place) => {
+        this.some(place, others, MOST_SHOWN, (parent, other) => this.line(addSpan(parent, "", "place"), other));
+      });
     });
     if (found.length === 1) this.flow(found[0]);
+  }
+
+  line(row, line) {
+    const { lines } = this.view.links;
+    this.goTo(row, { kind: "line", index: line }, `${lines.number[line]}`, "number");
+    addCode(addSpan(row, "", "mono"), lines.text[line], "wir");
+    const facts = [];
+    if (lines.kernel[line] !== null || lines.operator[line] !== null) {
+      facts.push(`reads ${formatBytes(lines.reads[line])}, writes ${formatBytes(lines.writes[line])}`);
+    }
+    if (lines.ns[line] !== null) facts.push(`takes ${formatTime(lines.ns[line])}`);
+    if (lines.passes[line].length) facts.push(`made, changed or moved by ${lines.passes[line].join(", ")}`);
+    if (facts.length) addSpan(row, facts.join("; "), "facts");
   }
 
   // Earlier and later lines that have the same values.
@@ -84,44 +119,70 @@ class Details {
     if (!names.length) return;
     this.heading("Values");
     this.list(names, (row, name) => {
-      this.button(row, `%${name}`, () => this.view.pin({ kind: "value", index: name }), "mono");
-      for (const other of linesOfValue.get(name).slice(0, 24)) {
-        const go = () => this.view.pin({ kind: "line", index: other });
-        const button = this.button(row, lines.number[other], go, "number");
+      this.goTo(row, { kind: "value", index: name }, `%${name}`, "mono");
+      this.some(row, linesOfValue.get(name), MOST_IN_ROW, (parent, other) => {
+        const button = this.goTo(parent, { kind: "line", index: other }, lines.number[other], "number");
         button.title = lines.text[other];
         button.disabled = other === line;
-      }
+      });
+    });
+  }
+
+  // What passes say of lines.
+  reasons(found) {
+    const { lines } = this.view.links;
+    const told = found.filter((line) => lines.note[line]);
+    if (!told.length) return;
+    this.heading("Why it is not in a graph");
+    this.list(groupBy(told, (line) => lines.note[line]), (row, [line, ...others]) => {
+      this.goTo(row, { kind: "line", index: line }, `line ${lines.number[line]}`);
+      this.some(row, others, 3, (parent, other) => this.goTo(parent, { kind: "line", index: other }, `${lines.number[other]}`));
+      row.append(lines.note[line]);
     });
   }
 
   // Why lines copy: the views that they copy, and the lines that read the copies.
-  copies(lit) {
-    const { copies, nodes, lines } = this.view.links;
-    const found = [...copies.line.keys()].filter((copy) => lit.lines.has(copies.line[copy]));
-    if (!found.length) return;
-    this.heading(found.length === 1 ? "Why there is a copy" : "Why there are copies");
-    this.list(found, (row, copy) => {
-      const line = copies.line[copy];
-      const does = copies.whole[copy] ? "copies" : "also copies";
-      this.button(row, `line ${lines.number[line]}`, () => this.view.pin({ kind: "line", index: line }));
-      row.append(copies.views[copy].length ? `${does} views of what it reads, which are not in the order that is wanted: ` : `${does} what it reads `);
-      for (const node of copies.views[copy]) {
-        const name = nodes.operator[node]?.split(".")[1] ?? "";
-        const place = nodes.places[node].length ? ` at ${this.view.placeName(nodes.places[node][0])}` : "";
-        this.button(row, `${nodes.name[node]}${name && ` (${name}${place})`}`, () => this.view.pin({ kind: "node", index: node }));
-      }
-      row.append("for ");
-      for (const node of copies.nodes[copy]) {
-        this.button(row, nodes.name[node], () => this.view.pin({ kind: "node", index: node }), "mono");
-      }
-      if (!copies.readers[copy].length) return;
-      row.append("; it is read by ");
-      for (const reader of copies.readers[copy]) {
-        const button = this.button(row, `line ${lines.number[reader]}`, () => this.view.pin({ kind: "line", index: reader }));
-        button.title = lines.text[reader];
-        addSpan(row, lines.kernel[reader] === null ? lines.operator[reader] ?? "" : `@${this.view.links.kernels.name[lines.kernel[reader]]}`, "facts");
+  copies(found) {
+    const { copies, lines } = this.view.links;
+    const told = found.map((line) => copies.line.indexOf(line)).filter((copy) => copy >= 0);
+    if (!told.length) return;
+    this.heading(told.length === 1 ? "Why there is a copy" : "Why there are copies");
+    this.list(groupBy(told, (copy) => lines.alike[copies.line[copy]]), (row, [copy, ...others]) => {
+      this.copy(row, copy);
+      if (others.length) {
+        this.opener(row, `and ${others.length} more for equal layers`, (place) => {
+          for (const other of others) this.copy(addSpan(place, "", "place"), other);
+        });
       }
     });
+  }
+
+  copy(row, copy) {
+    const { copies, lines } = this.view.links;
+    const line = copies.line[copy];
+    this.goTo(row, { kind: "line", index: line }, `line ${lines.number[line]}`);
+    const does = copies.whole[copy] ? "copies" : "also copies";
+    if (copies.views[copy].length) {
+      row.append(`${does} what these views of its argument give: `);
+      this.some(row, copies.views[copy], MOST_IN_ROW, (parent, node) => this.node(parent, node));
+    } else row.append(`${does} its argument `);
+    row.append("for ");
+    for (const node of copies.nodes[copy]) this.node(row, node);
+    if (!copies.readers[copy].length) return;
+    row.append("; the copy is read by ");
+    this.some(row, copies.readers[copy], MOST_IN_ROW, (parent, reader) => {
+      const text = `line ${lines.number[reader]}, ${this.view.links.calledBy(reader)}`;
+      this.goTo(parent, { kind: "line", index: reader }, text).title = lines.text[reader];
+    });
+  }
+
+  // A node with its operator and place.
+  node(parent, node) {
+    const { nodes } = this.view.links;
+    const operator = nodes.operator[node]?.split(".")[1];
+    const [place] = nodes.places[node];
+    const facts = [operator, place !== undefined && this.view.placeName(place)].filter(Boolean).join(", ");
+    this.goTo(parent, { kind: "node", index: node }, nodes.name[node] + (facts && ` (${facts})`));
   }
 
   kernels(found) {
@@ -129,24 +190,20 @@ class Details {
     if (!found.length) return;
     this.heading(found.length === 1 ? "Kernel" : `${found.length} kernels`);
     this.list(found, (row, index) => {
-      this.button(row, `@${kernels.name[index]}`, () => this.view.pin({ kind: "kernel", index }), "mono");
+      this.goTo(row, { kind: "kernel", index }, `@${kernels.name[index]}`, "mono");
       addSpan(row, `${kernels.language[index]}, defined at line ${kernels.begin[index]}`, "facts");
     });
   }
 
-  // Nodes below the places of their stacks, the outermost first.
+  // Nodes below the places of their stacks, the outermost first; those of equal layers together.
   stacks(found) {
-    const { nodes, links } = { nodes: this.view.links.nodes, links: this.view.links };
+    const { links } = this.view;
+    const { nodes } = links;
     if (!found.length) return;
     this.heading(found.length === 1 ? "Node of the graph" : `${found.length} nodes of the graph`);
-    const groups = new Map();
-    for (const node of found) {
-      const key = JSON.stringify([nodes.places[node], nodes.operator[node], nodes.module[node]]);
-      if (!groups.has(key)) groups.set(key, []);
-      groups.get(key).push(node);
-    }
+    const keyOf = (node) => JSON.stringify([nodes.places[node], nodes.operator[node], layerPattern(nodes.module[node])]);
     let before = [];
-    this.list([...groups.values()], (row, group) => {
+    this.list(groupBy(found, keyOf), (row, group) => {
       const [node] = group;
       const stack = [...nodes.places[node]].reverse();
       stack.forEach((place, depth) => {
@@ -154,29 +211,34 @@ class Details {
         before = stack.slice(0, depth);
         const where = addSpan(row, "", "place");
         where.style.paddingLeft = `${depth * 12}px`;
-        const key = links.placeKey(place);
-        this.button(where, this.view.nameOf({ kind: "place", index: key }), () => this.view.pin({ kind: "place", index: key }));
+        this.goTo(where, { kind: "place", index: links.placeKey(place) }, this.view.placeName(place));
         const name = links.places.function[place];
         if (name !== null) addSpan(where, `in ${name}`, "facts");
       });
       before = stack;
       const names = addSpan(row, "", "place");
       names.style.paddingLeft = `${stack.length * 12}px`;
-      for (const each of group) {
-        this.button(names, nodes.name[each], () => this.view.pin({ kind: "node", index: each }), "mono");
-      }
-      const facts = [nodes.operator[node], nodes.module[node] && `in ${nodes.module[node]}`];
-      addSpan(names, facts.filter(Boolean).join(" "), "facts");
+      const own = group.filter((each) => nodes.module[each] === nodes.module[node]);
+      const others = group.filter((each) => nodes.module[each] !== nodes.module[node]);
+      const add = (parent, each) => this.goTo(parent, { kind: "node", index: each }, nodes.name[each], "mono");
+      this.some(names, own, MOST_IN_ROW, add);
+      const modules = joinModules(group.map((each) => nodes.module[each]));
+      addSpan(names, [nodes.operator[node], modules && `in ${modules}`].filter(Boolean).join(" "), "facts");
+      if (others.length) this.opener(names, `and ${others.length} more`, (place) => others.forEach((each) => add(place, each)));
     });
   }
 
+  // Each range of each file that lines of what is lit became.
   code(lit) {
     const found = this.view.codeOf(lit);
     if (!found.length) return;
     this.heading("Emitted code");
-    this.list(found, (row, { text, begin, end }) => {
-      const rows = begin === end ? `line ${begin + 1}` : `lines ${begin + 1}–${end + 1}`;
-      this.button(row, `${text.name}, ${rows}`, () => this.view.openCode(text, begin));
+    this.list(found, (row, { text, ranges }) => {
+      addSpan(row, text.name, "name");
+      this.some(row, ranges, MOST_IN_ROW, (parent, [begin, end]) => {
+        const rows = begin === end ? `line ${begin + 1}` : `lines ${begin + 1}–${end + 1}`;
+        this.button(parent, rows, () => this.view.openCode(text, begin));
+      });
     });
   }
 }

@@ -1,10 +1,10 @@
 "use strict";
 
 // What belongs to what.  A target is {kind, index}: a line, a kernel, a node, a list of
-// nodes, an operator, a value by name, or a place as "file:line".
+// nodes or lines, an operator, a value by name, a decision, or a place as "file:line".
 class Links {
-  constructor({ lines, nodes, places, kernels, operators, copies }) {
-    Object.assign(this, { lines, nodes, places, kernels, operators, copies });
+  constructor({ lines, nodes, places, kernels, operators, copies, decisions }) {
+    Object.assign(this, { lines, nodes, places, kernels, operators, copies, decisions });
     this.lineAt = new Map(lines.number.map((number, line) => [number, line]));
     this.linesOfNode = nodes.name.map(() => []);
     this.linesOfValue = new Map();
@@ -28,6 +28,18 @@ class Links {
     return `${this.places.file[place]}:${this.places.line[place]}`;
   }
 
+  // The path of the module of the first node of a line that has one, or null.
+  moduleOf(line) {
+    const node = this.lines.nodes[line].find((each) => this.nodes.module[each] !== null);
+    return node === undefined ? null : this.nodes.module[node];
+  }
+
+  // What a call calls.
+  calledBy(line) {
+    const kernel = this.lines.kernel[line];
+    return kernel === null ? this.lines.operator[line] ?? "" : `@${this.kernels.name[kernel]}`;
+  }
+
   // The target of a row of the program's text, or null.
   atRow(number) {
     if (this.lineAt.has(number)) return { kind: "line", index: this.lineAt.get(number) };
@@ -38,6 +50,7 @@ class Links {
 
   linesOf({ kind, index }) {
     if (kind === "line") return [index];
+    if (kind === "lines") return index;
     if (kind === "kernel") return this.kernels.calls[index];
     if (kind === "operator") return this.operators.calls[index];
     if (kind === "value") return this.linesOfValue.get(index) ?? [];
@@ -47,6 +60,7 @@ class Links {
   nodesOf({ kind, index }) {
     if (kind === "node") return [index];
     if (kind === "nodes") return index;
+    if (kind === "decision") return this.decisions.nodes[index];
     if (kind === "place") return this.nodesAt.get(index) ?? [];
     return this.linesOf({ kind, index }).flatMap((line) => this.lines.nodes[line]);
   }

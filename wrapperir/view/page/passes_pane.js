@@ -7,7 +7,8 @@ class PassesPane {
     this.steps = steps;
     this.slider = section.querySelector("input");
     this.summary = section.querySelector("#step");
-    this.list = new Rows(section.querySelector(".listing"), (index) => this.row(index));
+    this.list = new Rows(section.querySelector(".listing"), (index) => this.row(index), (row, index) => this.mark(row, index));
+    this.found = -1;
     if (!steps.length) return;
     this.slider.max = steps.length;
     this.slider.addEventListener("input", () => this.show(Number(this.slider.value) - 1));
@@ -22,11 +23,12 @@ class PassesPane {
       const target = row && this.targetAt(Number(row.dataset.row));
       if (target) view.pin(target, this);
     });
-    this.show(0);
+    this.show(Math.max(0, steps.findIndex(({ added, removed }) => added || removed)));
   }
 
   show(index) {
     this.at = index;
+    this.found = -1;
     this.slider.value = index + 1;
     this.buttons.forEach((button, each) => button.setAttribute("aria-pressed", each === index));
     this.buttons[index].scrollIntoView({ block: "nearest", inline: "nearest" });
@@ -42,6 +44,22 @@ class PassesPane {
     this.summary.textContent = facts.join("  ·  ");
     this.list.element.scrollTop = 0;
     this.list.reset(this.steps[index].rows.text.length);
+  }
+
+  // Show a row that was looked for, and mark it.
+  find(index, row) {
+    this.show(index);
+    this.found = row;
+    this.list.reveal(row);
+    this.list.draw();
+  }
+
+  mark(element, index) {
+    element.classList.toggle("found", index === this.found);
+    for (const [name, lit] of [["pinned", this.view.pinned], ["lit", this.view.hovered]]) {
+      const target = this.targetAt(index);
+      element.dataset[name] = target?.kind === "line" || target?.kind === "kernel" ? stateOfTarget(target, lit) : "";
+    }
   }
 
   // The line, if the program that is shown has it, or the first value that it still has.

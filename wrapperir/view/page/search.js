@@ -3,7 +3,8 @@
 const MOST_FOUND = 60; // in one text
 const SLICE = 12; // milliseconds of searching at once
 
-// Finds text in all panes.  `texts()` are {group, rows, go}.
+// Finds text in all panes.  `texts()` are {group, rows, go}, and `numbers` of rows where these
+// do not count from 1.
 class Search {
   constructor(input, results, texts) {
     this.input = input;
@@ -47,26 +48,38 @@ class Search {
   }
 
   *steps(wanted) {
-    for (const { group, rows, go } of this.texts()) {
+    for (const { group, rows, go, numbers } of this.texts()) {
+      const more = [];
       let found = 0;
       for (let row = 0; row < rows.length; row += 1) {
         if (row % 500 === 499) yield;
         if (!rows[row].toLowerCase().includes(wanted)) continue;
         found += 1;
         if (found === 1) addSpan(this.results, group, "group");
-        if (found <= MOST_FOUND) this.add(rows[row], row, wanted, go);
+        const add = () => this.add(rows[row], numbers ? numbers(row) : row + 1, wanted, () => go(row));
+        if (found <= MOST_FOUND) this.results.append(add());
+        else more.push(add);
       }
-      if (found > MOST_FOUND) addSpan(this.results, `and ${found - MOST_FOUND} more`, "hint");
+      if (more.length) this.addMore(more);
       yield;
     }
   }
 
-  add(text, row, wanted, go) {
+  // A result that is replaced by the results that `more` makes.
+  addMore(more) {
+    const button = addButton(this.results, `and ${more.length} more`, () => {
+      button.replaceWith(...more.map((add) => add()));
+      this.input.focus();
+    });
+    button.className = "result hint";
+  }
+
+  add(text, number, wanted, go) {
     const button = document.createElement("button");
     button.type = "button";
     button.className = "result mono";
     button.setAttribute("role", "option");
-    addSpan(button, row + 1, "at");
+    addSpan(button, number, "at");
     const at = text.toLowerCase().indexOf(wanted);
     const begin = Math.max(0, at - 40);
     button.append((begin ? "…" : "") + text.slice(begin, at).replace(/^\s+/, ""));
@@ -74,9 +87,9 @@ class Search {
     button.append(text.slice(at + wanted.length, at + 160));
     button.addEventListener("click", () => {
       this.open(false);
-      go(row);
+      go();
     });
-    this.results.append(button);
+    return button;
   }
 
   key(event) {

@@ -24,7 +24,8 @@ class View {
     this.details = new Details(document.getElementById("details"), this);
     this.lists = {
       kernels: kernelList(section("kernels"), this),
-      graph: graphList(section("graph"), this, (file) => this.fileName(file)),
+      graph: nodeList(section("graph"), this, (file) => this.fileName(file)),
+      drawing: new GraphDrawing(section("graph").querySelector(".drawing"), this),
       memory: new MemoryPane(section("memory"), this, { version: data.memory, kinds: data.kinds }),
       decisions: decisionList(section("decisions"), this, data.decisions),
       passes: new PassesPane(section("passes"), this, data.steps),
@@ -61,6 +62,8 @@ class View {
     if (kind === "kernel") return `kernel @${kernels.name[index]}`;
     if (kind === "node") return `node ${nodes.name[index]}`;
     if (kind === "nodes") return index.length === 1 ? `node ${nodes.name[index[0]]}` : `${index.length} nodes`;
+    if (kind === "lines") return index.length === 1 ? `line ${lines.number[index[0]]}` : `${index.length} lines`;
+    if (kind === "decision") return this.data.decisions.kind[index];
     if (kind === "operator") return `calls of ${operators.name[index]}`;
     if (kind === "value") return `value %${index}`;
     const at = index.indexOf(":");
@@ -113,21 +116,25 @@ class View {
     this.lists.kernels.list.draw();
     this.lists.graph.list.draw();
     this.lists.decisions.list.draw();
+    this.lists.passes.list.draw();
     this.lists.memory.mark();
+    this.lists.drawing.mark();
   }
 
-  // The first rows of each emitted file that lines of what is lit became.
+  // The ranges of rows of each emitted file that lines of what is lit became.
   codeOf(lit) {
     const found = [];
     for (const { files } of this.texts.codes) {
       for (const text of files) {
         const inLines = (row) => text.stateOf(row, lit) === "line";
         const isLit = text.rows.some((_, row) => inLines(row)) ? inLines : (row) => text.stateOf(row, lit);
-        const begin = text.rows.findIndex((_, row) => isLit(row));
-        if (begin < 0) continue;
-        let end = begin;
-        while (end + 1 < text.rows.length && isLit(end + 1)) end += 1;
-        found.push({ text, begin, end });
+        const ranges = [];
+        for (let row = 0; row < text.rows.length; row += 1) {
+          if (!isLit(row)) continue;
+          if (ranges.length && ranges.at(-1)[1] === row - 1) ranges.at(-1)[1] = row;
+          else ranges.push([row, row]);
+        }
+        if (ranges.length) found.push({ text, ranges });
       }
     }
     return found;
@@ -163,6 +170,7 @@ class View {
   openTool(name) {
     if (TOOLS.includes(name)) document.body.dataset.tool = name;
     if (name === "memory") this.lists.memory.draw();
+    if (name === "graph") this.lists.drawing.show();
     for (const button of document.querySelectorAll("#tabs button")) {
       button.setAttribute("aria-pressed", button.dataset.panel === document.body.dataset.tool);
     }
@@ -260,18 +268,19 @@ class View {
     yield { group: "decisions", rows: decided, go: (row) => {
       this.openPanel("decisions");
       this.lists.decisions.list.reveal(row);
-      this.pin({ kind: "nodes", index: decisions.nodes[row] });
+      this.pin({ kind: "decision", index: row });
     } };
     for (const text of this.texts.source) yield { group: text.name, rows: text.rows, go: inPane("source", () => this.showSource(text)) };
     yield { group: "program", rows: this.texts.program[0].rows, go: inPane("program", () => {}) };
     for (const [index, { call, rows }] of this.data.steps.entries()) {
       const go = (row) => {
         this.openPanel("passes");
-        this.lists.passes.show(index);
-        this.lists.passes.list.reveal(row);
+        this.lists.passes.find(index, row);
       };
-      const signed = rows.text.map((text, row) => `${rows.old[row] === null ? "+" : rows.new[row] === null ? "-" : " "} ${text.trim()}`);
-      yield { group: `pass ${call}`, rows: signed, go };
+      const numbers = (row) => rows.new[row] ?? rows.old[row] ?? "";
+      const sign = (row) => (rows.old[row] === null ? "+" : rows.new[row] === null ? "-" : " ");
+      const signed = rows.text.map((text, row) => text && `${sign(row)} ${text.trim()}`);
+      yield { group: `pass ${call}`, rows: signed, go, numbers };
     }
     for (const { files } of this.texts.codes) {
       for (const text of files) yield { group: text.name, rows: text.rows, go: inPane("code", () => this.showCode(text)) };

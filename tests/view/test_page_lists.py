@@ -1,0 +1,182 @@
+"""Lists of the page: what is cut can be opened, and equal layers are together."""
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.report.conftest import Opener
+from tests.view.small_program import write_model
+from tests.view.test_view_page import lit, viewed
+from wrapperir.emit.pipeline import find_emitter
+from wrapperir.ir import Program
+from wrapperir.text import format_program, parse_program
+from wrapperir.view import format_view
+
+LAYERS = 12
+
+
+def layered(layers: int = LAYERS) -> str:
+    """Return a program of equal layers, each a view, a copy and a product."""
+    lines = ["wrapperir 1", "", "program @main(%x0: f32[8, 8], %w: f32[8, 8]) {"]
+    origins = ["", "origins {", '  place 0: "model.py" 5 "forward"']
+    origins.append('  place 1: "model.py" 6 "forward"')
+    for n in range(layers):
+        clone = f"extern_kernel aten.clone.default(%t{n}) : f32[8, 8] from(clone_{n})"
+        product = f"extern_kernel aten.mm.default(%c{n}, %w) : f32[8, 8] from(mm_{n})"
+        lines += [
+            f"  %t{n} = reinterpret %x{n} as f32[8, 8; stride 1, 8] from(t_{n})",
+            f"  %c{n} = {clone}",
+            f"  %x{n + 1} = {product}",
+        ]
+        origins += [
+            f'  t_{n}: aten.t.default in "layers.{n}" at 0',
+            f'  clone_{n}: aten.clone.default in "layers.{n}" at 0',
+            f'  mm_{n}: aten.mm.default in "layers.{n}.fc" at 1',
+        ]
+    return "\n".join([*lines, f"  return %x{layers}", "}", *origins, "}", ""])
+
+
+@pytest.fixture
+def page(opener: Opener) -> Page:
+    return opener.open(
+        format_view(viewed(layered(), [find_emitter("python")])), width=1600, height=1000
+    )
+
+
+def rows(page: Page, panel: str) -> list[str]:
+    names = page.locator(f".panel[data-name={panel}] .row:not(.head) .name")
+    return [text.strip() for text in names.all_inner_texts()]
+
+
+def test_calls_for_equal_layers_are_one_row_that_opens(page: Page) -> None:
+    assert sorted(rows(page, "kernels")) == ["aten.clone.default", "aten.mm.default"]
+    row = page.locator(".panel[data-name=kernels] .line", has_text="aten.mm.default")
+    assert "layers.0–11.fc" in row.inner_text()
+    row.locator(".twist").click()
+    opened = rows(page, "kernels")
+    at = opened.index("aten.mm.default") + 1
+    assert opened[at : at + LAYERS] == [f"line {6 + 3 * n}" for n in range(LAYERS)]
+    page.locator(".panel[data-name=kernels] .line", has_text="line 9").first.click()
+    assert page.locator("#details h2").inner_text() == "line 9"
+    row.locator(".twist").click()
+    assert len(rows(page, "kernels")) == 2
+
+
+def test_nodes_of_equal_layers_are_one_row_that_opens(page: Page) -> None:
+    page.click("#tabs [data-panel=graph]")
+    assert rows(page, "graph") == ["layers.0–11, 12 times", "layers.0–11.fc, 12 times"]
+    listing = page.locator(".panel[data-name=graph] .listing")
+    listing.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    assert rows(page, "graph")[:3] == ["layers.0–11, 12 times", "layers.0", "layers.1"]
+
+
+def test_lines_and_nodes_of_equal_layers_are_together_in_the_details(page: Page) -> None:
+    page.evaluate("view.pin({ kind: 'place', index: '0:6' })")
+    details = page.locator("#details")
+    assert "12 times in layers.0–11.fc: 11 more" in details.inner_text()
+    assert "extern_kernel aten.mm.default(%c4, %w)" not in details.inner_text()
+    page.locator("#details .more", has_text="12 times").click()
+    assert "extern_kernel aten.mm.default(%c4, %w)" in details.inner_text()
+    assert "mm_4" not in details.inner_text()
+    page.locator("#details .more", has_text="and 11 more").first.click()
+    assert "mm_4" in details.inner_text()
+
+
+def test_a_copy_says_which_views_made_it_necessary_and_for_whom(page: Page) -> None:
+    page.locator(".panel[data-name=program] .line", has_text="clone.default(%t2)").click()
+    details = page.locator("#details").inner_text()
+    assert "Why there is a copy" in details
+    assert "t_2 (t, model.py:5)" in details
+    assert "line 12, aten.mm.default" in details
+    page.locator("#details button", has_text="t_2 (t").click()
+    assert page.locator("#details h2").inner_text() == "node t_2"
+
+
+def test_every_range_of_emitted_code_is_a_click_away(page: Page) -> None:
+    page.evaluate("view.pin({ kind: 'place', index: '0:6' })")
+    ranges = page.locator("#details .item", has_text="python:").locator("button.link")
+    numbers = [text.split()[-1].split("–")[0] for text in ranges.all_inner_texts()]
+    assert len(numbers) == len({*numbers}) >= LAYERS
+    ranges.last.click()
+    assert page.locator(".panel[data-name=code] .cursor .at").inner_text() == numbers[-1]
+
+
+def test_uses_of_a_value_that_are_cut_are_counted_and_open(
+    page: Page, opener: Opener
+) -> None:
+    page.locator(".panel[data-name=program] .line", has_text="mm.default(%c0, %w)").click()
+    uses = page.locator("#details .item", has_text="%w").last
+    assert uses.locator("button.number").count() == LAYERS
+    page = opener.open(format_view(viewed(layered(40), [])), height=1000)
+    page.evaluate("view.pin({ kind: 'line', index: 2 })")
+    value = page.locator("#details .item", has=page.locator("button", has_text="%w"))
+    more = value.last.locator(".more")
+    assert more.inner_text() == "and 16 more"
+    more.click()
+    assert value.last.locator("button.number").count() == 40
+
+
+def test_results_that_are_cut_are_counted_and_open(opener: Opener) -> None:
+    page = opener.open(format_view(viewed(layered(40), [])), height=1000)
+    page.fill("#search", "extern_kernel")
+    more = page.locator("#results .result", has_text="and 20 more")
+    more.wait_for()
+    before = page.locator("#results .result").count()
+    more.click()
+    assert page.locator("#results .result").count() == before + 19
+    assert page.locator("#results").is_visible()
+
+
+def boxes(page: Page) -> set[str]:
+    found = page.locator(".drawing [role=button][aria-label]").all()
+    return {box.get_attribute("aria-label") or "" for box in found}
+
+
+def test_calls_are_drawn_with_the_values_between_them(
+    opener: Opener, tmp_path: Path
+) -> None:
+    page = opener.open(format_view(viewed(write_model(tmp_path))), height=1000)
+    page.click("#tabs [data-panel=graph]")
+    assert boxes(page) == {
+        *("aten.mm.default, line 13", "@fused, line 17"),
+        "close layer",
+    }
+    assert page.locator(".drawing .edge").count() == 1
+    page.click(".drawing [aria-label='@fused, line 17']")
+    assert page.locator("#details h2").inner_text() == "line 17"
+    assert page.locator(".drawing .pinned").count() == 1
+    assert lit(page, "source") == ["return scale(torch.relu(y))", "return x * 2"]
+    page.click(".drawing [aria-label='close layer']")
+    assert boxes(page) == {"layer, 2 calls", "open layer"}
+    page.click(".drawing [aria-label='open layer']")
+    assert len(boxes(page)) == 3
+
+
+def test_modules_are_drawn_closed_where_there_are_many_calls(opener: Opener) -> None:
+    page = opener.open(format_view(viewed(layered(40), [])), height=1000)
+    page.click("#tabs [data-panel=graph]")
+    assert boxes(page) == {"layers, 80 calls", "open layers"}
+    page.click(".drawing [aria-label='open layers']")
+    assert "layers.39, 2 calls" in boxes(page)
+    assert page.locator(".drawing .edge").count() == 39
+
+
+def flat(calls: int) -> Program:
+    lines = [
+        f"  %x{n + 1} = extern_kernel aten.sin.default(%x{n}) : f32[8]"
+        for n in range(calls)
+    ]
+    head = ["wrapperir 1", "", "program @main(%x0: f32[8]) {"]
+    return parse_program("\n".join([*head, *lines, f"  return %x{calls}", "}", ""]))
+
+
+def test_of_a_large_graph_what_is_around_the_pinned_is_drawn(opener: Opener) -> None:
+    page = opener.open(format_view(viewed(format_program(flat(400)), [])), height=1000)
+    page.click("#tabs [data-panel=graph]")
+    assert "There are 400 boxes" in page.locator(".drawing").inner_text()
+    page.evaluate("view.pin({ kind: 'line', index: 200 })")
+    assert len(boxes(page)) == 7
+    assert page.locator(".drawing .edge").count() == 6

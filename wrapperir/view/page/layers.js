@@ -1,0 +1,37 @@
+"use strict";
+
+// Equal layers: what differs in the numbers in the paths of its modules only.
+const layerPattern = (module) => (module ?? "").replace(/(^|\.)\d+(?=\.|$)/g, "$1*");
+
+// The items of each key, in the order in which keys come first.
+function groupBy(items, keyOf) {
+  const groups = new Map();
+  for (const item of items) {
+    const key = keyOf(item);
+    if (!groups.has(key)) groups.set(key, []);
+    groups.get(key).push(item);
+  }
+  return [...groups.values()];
+}
+
+// The paths of equal layers as one, "layers.0–11.mlp"; others are listed.
+function joinModules(paths) {
+  const found = [...new Set(paths.filter(Boolean))];
+  if (new Set(found.map(layerPattern)).size === 1) {
+    const parts = found.map((path) => path.split("."));
+    const columns = parts[0].map((_, at) => [...new Set(parts.map((each) => each[at]))]);
+    if (columns.filter((column) => column.length > 1).length <= 1) return columns.map(joinNumbers).join(".");
+  }
+  return found.join(", ");
+}
+
+function joinNumbers(column) {
+  if (column.length === 1) return column[0];
+  const spans = [];
+  for (const number of column.map(Number).sort((a, b) => a - b)) {
+    const last = spans.at(-1);
+    if (last && number === last[1] + 1) last[1] = number;
+    else spans.push([number, number]);
+  }
+  return spans.map(([begin, end]) => (begin === end ? `${begin}` : `${begin}–${end}`)).join(",");
+}
