@@ -36,12 +36,17 @@ def test_each_program_has_a_page(frontend: str, tmp_path: Path) -> None:
     names = sorted(path.name for path in (tmp_path / "new").iterdir())
     assert names == ["out-backward-1.html", "out.html"]
     forward = data_of(tmp_path / "new" / "out.html")
-    assert forward["codes"][0]["emitter"] == "python"
+    emitters = [code["emitter"] for code in forward["codes"]]
+    assert emitters[frontend == "lowering"] == "python"
     assert {code["emitter"] for code in forward["codes"]} >= {"python", "cpp", "fx"}
     assert [step["call"] for step in forward["steps"]]
     files = [file["path"] for file in forward["files"]]
     assert __file__ in files
     assert forward["kernels"]["name"]
+    loops = [code for code in forward["codes"] if code["emitter"] == "loops"]
+    assert bool(loops) == (frontend == "lowering")
+    for file in (file for code in loops for file in code["files"]):
+        assert file["ranges"]
 
 
 def test_the_code_of_the_emitter_that_runs_comes_first(tmp_path: Path) -> None:

@@ -57,6 +57,20 @@ def test_the_page_of_a_function_has_its_loops_and_decisions(folder: Path) -> Non
     assert invoke("view", "model.py:gone").exit_code == 1
 
 
+def test_the_frontend_makes_the_program_of_a_function(folder: Path) -> None:
+    made = {
+        name: invoke("view", "--emitter", "fx", "--frontend", name, "model.py:scale")
+        for name in ("export", "inductor", "lowering")
+    }
+    for name, result in made.items():
+        assert result.exit_code == 0, result.output
+        assert ('"emitter":"loops"' in result.stdout) == (name == "lowering")
+        assert ('"language":["cpp"' in result.stdout) == (name != "export")
+    wrong = invoke("view", "--frontend", "export", "add.wir")
+    assert wrong.exit_code == 2
+    assert "--frontend is for FILE.py:NAME or a .pt2 file" in wrong.stderr
+
+
 def test_times_come_from_a_profile_of_the_same_program(folder: Path) -> None:
     made = invoke("profile", "--format", "json", "-o", "add.profile.json", "add.wir")
     assert made.exit_code == 0, made.output

@@ -206,6 +206,23 @@ def test_the_slider_shows_what_each_pass_changed(opener: Opener, tmp_path: Path)
     assert found.locator(".at").first.inner_text() == number == "16"
 
 
+def test_what_a_capture_of_graphs_leaves_out_has_a_reason(
+    opener: Opener, tmp_path: Path
+) -> None:
+    text = write_model(tmp_path)
+    page = opener.open(format_view(viewed(text, passes="capture_graphs")), height=1000)
+    page.click("#tabs [data-panel=decisions]")
+    rows = page.locator(".panel[data-name=decisions] .line")
+    assert [text.split()[:2] for text in rows.all_inner_texts()] == [
+        ["not", "captured"]
+    ] * 2
+    rows.last.click()
+    details = page.locator("#details").inner_text()
+    assert "not captured" in details
+    assert "kernel_call @fused(%y, %z)" in details
+    assert "device without graphs: there are no graphs for cpu" in details
+
+
 def test_without_passes_there_is_no_slider(small: Page) -> None:
     assert small.locator("#tabs button").all_inner_texts() == ["Kernels", "Graph", "Memory"]
 

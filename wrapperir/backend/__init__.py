@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from wrapperir.emit.partition import PartitioningEmitter
     from wrapperir.frontend import Lowered
     from wrapperir.frontend.preparation import Prepare
-    from wrapperir.ir import Program
     from wrapperir.pipelines import PassLike
 
 __all__ = [
@@ -264,7 +263,7 @@ def compile_lowered(
             if show is not None:
                 show(code)
 
-        page = _page_of(lowered.program, options, role)
+        page = _page_of(lowered, options, role)
         loaded = compile_program(
             lowered.program,
             emitter=emitter,
@@ -298,14 +297,14 @@ def compile_lowered(
 
 
 def _page_of(
-    program: "Program", options: BackendOptions, role: str
+    lowered: "Lowered", options: BackendOptions, role: str
 ) -> "ProgramPage | None":
     """Return the page of a program, if the options ask for one."""
     if options.view is None:
         return None
     from wrapperir.backend.program_page import ProgramPage
 
-    return ProgramPage(program, options.view, role)
+    return ProgramPage(lowered, options.view, role)
 
 
 @contextmanager

@@ -5,11 +5,12 @@ from pathlib import Path
 
 from wrapperir.emit import Emitter
 from wrapperir.emit.artifact import replacing
+from wrapperir.frontend import Lowered
 from wrapperir.ir import Program
 from wrapperir.plugin import plugin_manager
 from wrapperir.report import choose_values
 from wrapperir.text import format_with_positions
-from wrapperir.view import ProgramText, StepRecorder, format_view, view_program
+from wrapperir.view import ProgramText, StageLinks, StepRecorder, format_view, view_program
 
 
 class PageNames:
@@ -40,9 +41,10 @@ class ProgramPage:
     ``steps`` observes the passes.
     """
 
-    def __init__(self, program: Program, path: Path, role: str) -> None:
+    def __init__(self, lowered: Lowered, path: Path, role: str) -> None:
         """Take the program before its passes, and where the first page goes."""
-        symbols = choose_values(program, {})
+        symbols = choose_values(lowered.program, {})
+        self._stages = lowered.stages
         self.steps = StepRecorder({symbol.name: symbol.value for symbol in symbols})
         self._path = path
         self._role = role
@@ -57,7 +59,11 @@ class ProgramPage:
         others = [each for name, each in installed.items() if name != emitter.name]
         shown = ProgramText(program, *format_with_positions(program))
         source = f"torch.compile, {self._role}"
-        view = view_program(shown, source, {}, [emitter, *others], self.steps.steps)
+        stages, links = self._stages, None
+        if stages is not None:
+            links = StageLinks(program, stages.loops, stages.schedule, stages.symbols)
+        steps = self.steps.steps
+        view = view_program(shown, source, {}, [emitter, *others], steps, links)
         file = _names.new_name(self._path, self._role)
         file.parent.mkdir(parents=True, exist_ok=True)
         with replacing(file, by_file=True) as new:

@@ -54,12 +54,10 @@ if TYPE_CHECKING:
 @click.option(
     "-o", "--output", metavar="DIR", required=True, help="The directory to write."
 )
-@click.option(
-    "--frontend",
-    type=click.Choice(["export", "inductor", "lowering"]),
-    default="export",
-    show_default=True,
-    help="export: one operator a line.  inductor: the fused kernels of torch.compile."
+@options.frontend_option(
+    options.FRONTENDS,
+    "export",
+    "export: one operator a line.  inductor: the fused kernels of torch.compile."
     "  lowering: fused kernels that wrapperir writes itself.",
 )
 @click.option(

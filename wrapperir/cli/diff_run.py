@@ -41,12 +41,10 @@ _EAGER = "eager"
 @options.program_argument
 @click.argument("first", metavar="FIRST")
 @click.argument("second", metavar="SECOND")
-@click.option(
-    "--frontend",
-    type=click.Choice(["export", "lowering"]),
-    default="lowering",
-    show_default=True,
-    help="Beside eager, the frontend that makes the program, as for compile.",
+@options.frontend_option(
+    ("export", "lowering"),
+    "lowering",
+    "Beside eager, the frontend that makes the program, as for compile.",
 )
 @options.inputs_option
 @options.constants_option

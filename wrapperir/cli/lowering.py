@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
-from attrs import frozen
+from attrs import evolve, frozen
 from torch.fx.traceback import annotate_fn
 
 from wrapperir.cli.archives import archive_error, check_exported, is_archive
@@ -83,7 +83,8 @@ def lower_target(text: str, frontend: str, kernel_device: str | None = None) -> 
         OSError: the file cannot be read.
     """
     if frontend == "lowering":
-        return lower_in_stages(text, kernel_device).lowered
+        stages = lower_in_stages(text, kernel_device)
+        return evolve(stages.lowered, stages=stages)
     return lower_exported_by(frontend, *export_target(text))
 
 

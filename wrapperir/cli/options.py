@@ -1,7 +1,7 @@
 """Options that several subcommands take."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -35,6 +35,23 @@ EMITTER = (
 def emitter_option(default: str | None, help: str) -> Callable[[F], F]:
     """Take the name of an emitter."""
     return click.option("--emitter", metavar="NAME", default=default, help=help)
+
+
+def frontend_option(
+    names: Sequence[str], default: str | None, help: str
+) -> Callable[[F], F]:
+    """Take the frontend that makes a program of a function, module or exported program."""
+    return click.option(
+        "--frontend",
+        type=click.Choice(names),
+        default=default,
+        show_default=default is not None,
+        help=help,
+    )
+
+
+FRONTENDS = ("export", "inductor", "lowering")
+"""The frontends of ``compile``."""
 
 
 def _format_option(name: str, help: str, *others: str) -> Callable[[F], F]:

@@ -16,7 +16,7 @@ from wrapperir.cli.writing import check_output, write_output
 
 if TYPE_CHECKING:
     from wrapperir.emit import Emitter
-    from wrapperir.frontend.lowering.lower import LoweringStages
+    from wrapperir.frontend import Lowered
 
 
 @click.command(
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         "wrapperir view --size s0=32 add.wir -o add.html",
         "wrapperir view --pass memory mlp.wir -o mlp.html",
         "wrapperir view model.py:scale -o scale.html",
+        "wrapperir view --frontend inductor model.py:Model -o model.html",
     ),
 )
 @options.program_argument
@@ -36,6 +37,11 @@ if TYPE_CHECKING:
     metavar="NAME",
     multiple=True,
     help="Show the code of this emitter; repeat for several.  [default: all installed]",
+)
+@options.frontend_option(
+    options.FRONTENDS,
+    None,
+    "What makes the program of a function or module, as for compile.  [default: lowering]",
 )
 @options.size_option
 @pass_option
@@ -49,6 +55,7 @@ if TYPE_CHECKING:
 def view_command(
     program: str,
     emitters: tuple[str, ...],
+    frontend: str | None,
     sizes: Mapping[str, tuple[int, ...]],
     passes: tuple[str, ...],
     profile: str | None,
@@ -63,9 +70,9 @@ def view_command(
     have errors that a pass mends.  Nothing of the program is executed; an emitter and a
     pass of a plugin are code of an installed package.
 
-    PROGRAM may also be FILE.py:NAME or a .pt2 file, as for wrapperir lower.  The page then
-    has the loops that it is lowered to and why operators share a kernel or not.  This
-    executes code: the file and the function or module in it.
+    PROGRAM may also be FILE.py:NAME or a .pt2 file, as for wrapperir compile.  With the
+    frontend lowering, the page then has the loops that it is lowered to and why operators
+    share a kernel or not.  This executes code: the file and the function or module in it.
     """
     from wrapperir.report import SymbolValueError, choose_values
     from wrapperir.view import (
@@ -79,12 +86,14 @@ def view_command(
 
     chosen, to_run = _find_emitters(emitters), choose_passes(passes)
     check_output(output)
-    stages: LoweringStages | None = None
+    stages = None
     if is_program(program):
+        if frontend is not None:
+            raise click.UsageError("--frontend is for FILE.py:NAME or a .pt2 file")
         parsed, source = open_program(program)
     else:
-        stages = _lower(program)
-        parsed = stages.lowered.program
+        lowered = _lower(program, frontend or "lowering")
+        parsed, stages = lowered.program, lowered.stages
         source = printed(parsed, program)
     given = {name: values[-1] for name, values in sizes.items()}
     try:
@@ -125,10 +134,10 @@ def _find_emitters(names: tuple[str, ...]) -> "list[Emitter]":
     return [find_emitter(name) for name in dict.fromkeys(names)]
 
 
-def _lower(target: str) -> "LoweringStages":
-    """Return the stages of what a target is lowered to; this executes its code."""
+def _lower(target: str, frontend: str) -> "Lowered":
+    """Return what a target is lowered to; this executes its code."""
     with stage("loading torch ..."):
-        from wrapperir.cli.lowering import check_target, lower_in_stages
+        from wrapperir.cli.lowering import check_target, lower_target
     notice(f"view executes the code in {check_target(target)}")
     with stage(f"lowering {target} ..."):
-        return lower_in_stages(target)
+        return lower_target(target, frontend)

@@ -16,7 +16,7 @@ class LinkedLine:
     ``values`` are the names that it makes, uses or drops, and ``sources`` the lines that
     last wrote what a call reads.  ``ns`` is the time that it takes
     in a call, in nanoseconds, if a profile says so.  ``alike`` is the first line that does
-    the same for an equal layer, and ``note`` why it is outside of graph regions.
+    the same for an equal layer.
     """
 
     number: int
@@ -32,7 +32,6 @@ class LinkedLine:
     writes: int = 0
     ns: int | None = None
     alike: int = 0
-    note: str | None = None
 
 
 @frozen(kw_only=True)

@@ -3,14 +3,15 @@
 import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from attrs import frozen
 
 from wrapperir.diagnostics import Severity
 from wrapperir.ir import Number, Program
-from wrapperir.passes import format_call
+from wrapperir.passes import capture_graphs, capture_named, format_call
 from wrapperir.pipelines import ChosenPass, run_passes
-from wrapperir.report import build_timeline
+from wrapperir.report import build_timeline, line_head
 from wrapperir.text import format_program, format_with_positions
 from wrapperir.verify import verify
 
@@ -34,11 +35,20 @@ class DiffRow:
 
 
 @frozen(kw_only=True)
+class OutsideLine:
+    """A line that is in no graph region, the names of its nodes, and why."""
+
+    text: str
+    nodes: tuple[str, ...]
+    reason: str
+
+
+@frozen(kw_only=True)
 class PassStep:
     """A pass that ran: its call, what it changed, and figures of the program after it.
 
     ``peaks`` has the most bytes held in each memory; it is empty if the program is not
-    valid yet.
+    valid yet.  ``outside`` are the lines that a capture of graphs left out.
     """
 
     call: str
@@ -47,6 +57,7 @@ class PassStep:
     removed: int
     lines: int
     peaks: tuple[tuple[str, int], ...]
+    outside: tuple[OutsideLine, ...] = ()
 
 
 class StepRecorder:
@@ -73,6 +84,7 @@ class StepRecorder:
                 removed=sum(row.old is not None and row.new is None for row in rows),
                 lines=len(new.lines),
                 peaks=_peaks(new, self._values),
+                outside=tuple(_outside(ran, old)),
             )
         )
 
@@ -89,6 +101,18 @@ def run_steps(
     """
     record = StepRecorder(values)
     return run_passes(program, passes, after=record), record.steps
+
+
+def _outside(ran: ChosenPass, program: Program) -> Iterator[OutsideLine]:
+    """Yield the lines that the pass ``capture_graphs`` leaves out of graph regions."""
+    if ran.name != capture_graphs.__name__ or not ran.is_built_in:
+        return
+    arguments: dict[str, Any] = dict(ran.arguments)
+    for index, why in sorted(capture_named(program, **arguments).report.outside.items()):
+        line = program.lines[index]
+        nodes = () if line.provenance is None else line.provenance.origins
+        reason = f"{why.reason}: {why.detail}"
+        yield OutsideLine(text=line_head(line), nodes=nodes, reason=reason)
 
 
 def _rows(program: Program) -> list[str]:

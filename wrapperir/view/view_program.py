@@ -1,11 +1,13 @@
 """Gathers what a page of a program shows."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from wrapperir.emit import Emitter
+from wrapperir.ir import Program
 from wrapperir.report import MemoryReport, build_timeline, choose_values
 from wrapperir.view.emitted_code import emit_codes
-from wrapperir.view.link_program import ProgramText, link_program
+from wrapperir.view.link_program import ProgramText, link_program, origins_by_name
+from wrapperir.view.links import ShownDecision
 from wrapperir.view.lowering_stages import StageLinks
 from wrapperir.view.pass_steps import PassStep
 from wrapperir.view.source_files import read_source_file
@@ -42,6 +44,19 @@ def view_program(
         memory=MemoryReport(
             program=program.name, source=source, symbols=symbols, versions=(timeline,)
         ),
-        decisions=() if stages is None else stages.decisions(),
+        decisions=(*(stages.decisions() if stages else ()), *_outside(program, steps)),
         steps=steps,
     )
+
+
+def _outside(program: Program, steps: Iterable[PassStep]) -> Iterator[ShownDecision]:
+    """Yield why lines are in no graph that is captured, once for each line."""
+    nodes = {name: index for index, name in enumerate(origins_by_name(program))}
+    for step in steps:
+        for line in step.outside:
+            yield ShownDecision(
+                kind="not captured",
+                subject=line.text,
+                reason=line.reason,
+                nodes=tuple(nodes[name] for name in line.nodes if name in nodes),
+            )

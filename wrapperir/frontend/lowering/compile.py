@@ -302,13 +302,13 @@ class _TracedGraph:
             for node in graph.find_nodes(op="placeholder"):
                 refuse_jagged_size(node.meta.get("val"))
             places = input_places(graph, example_offsets(graph))
-            lowered = lower_to_program(
+            stages = lower_to_program(
                 self.module,
                 rounding,
                 places=places,
                 donated=donated,
                 kernel_device=self.settings.kernel_device,
-            ).lowered
+            )
         except DiagnosticError as error:
             origin = error_origin(error, node_location)
             found = [evolve(d, origin=d.origin or origin) for d in error.diagnostics]
@@ -322,10 +322,11 @@ class _TracedGraph:
                 notes=(Note(message=f"raised at {at.filename}:{at.lineno}, in {at.name}"),),
                 origin=error_origin(error, node_location),
             ) from error
+        lowered = stages.lowered
         program = name_program(lowered.program, names)
         if not self.settings.times_configs:
             program = _with_first_configs(program)
-        return Lowered(program, lowered.constants)
+        return Lowered(program, lowered.constants, stages)
 
 
 def _held_tensors(module: torch.fx.GraphModule) -> Mapping[str, torch.Tensor]:

@@ -19,7 +19,6 @@ class Details {
     this.title(lit.target);
     const found = [...lit.lines].sort((a, b) => a - b);
     this.lines(found);
-    this.reasons(found);
     this.copies(found);
     this.kernels([...lit.kernels]);
     this.stacks([...lit.nodes]);
@@ -125,19 +124,6 @@ class Details {
         button.title = lines.text[other];
         button.disabled = other === line;
       });
-    });
-  }
-
-  // What passes say of lines.
-  reasons(found) {
-    const { lines } = this.view.links;
-    const told = found.filter((line) => lines.note[line]);
-    if (!told.length) return;
-    this.heading("Why it is not in a graph");
-    this.list(groupBy(told, (line) => lines.note[line]), (row, [line, ...others]) => {
-      this.goTo(row, { kind: "line", index: line }, `line ${lines.number[line]}`);
-      this.some(row, others, 3, (parent, other) => this.goTo(parent, { kind: "line", index: other }, `${lines.number[other]}`));
-      row.append(lines.note[line]);
     });
   }
 
