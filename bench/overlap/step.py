@@ -47,8 +47,6 @@ RATIOS = (
     ("still", "inductor"),
     ("overlap", "eager"),
 )
-MOVING = ("merge_collectives", "overlap_collectives")
-"""The passes that ``still`` leaves out."""
 
 
 @frozen(kw_only=True)
@@ -70,13 +68,13 @@ def compiled(model: nn.Module, contender: str, options: Options, folder: Path) -
         return model
     if contender == "inductor":
         return torch.compile(model)
-    from wrapperir.emit.default_passes import passes_to_run
+    from wrapperir.emit.default_passes import COLLECTIVE_PASSES, passes_to_run
     from wrapperir.plugin import plugin_manager
 
     settings: dict[str, Any] = {"dump_dir": folder, "frontend": options.frontend}
     if contender == "still":
         passes = passes_to_run(None, plugin_manager().emitter("python"), graphs=False)
-        settings["passes"] = [name for name in passes if name not in MOVING]
+        settings["passes"] = [name for name in passes if name not in COLLECTIVE_PASSES]
     return torch.compile(model, backend="wrapperir", options=settings)
 
 

@@ -134,7 +134,9 @@ def test_a_pipeline_is_given_as_text(folder: Path) -> None:
     assert result.stdout == format_program(run_passes(parse_program(ADD), text))
 
 
-@pytest.mark.parametrize("command", ["opt", "emit", "run", "memory", "graphs", "tune"])
+@pytest.mark.parametrize(
+    "command", ["opt", "emit", "run", "memory", "graphs", "overlap", "tune"]
+)
 def test_a_wrong_pipeline_is_shown_at_its_place(folder: Path, command: str) -> None:
     result = invoke(command, "--pass", "insert_frees", "--pass", "free_early, 3", "add.wir")
     assert result.exit_code == 1
@@ -398,8 +400,8 @@ def test_permissions_and_links_stay(folder: Path) -> None:
 
 COMMANDS = [
     *("compile", "diff-run", "emit", "explain", "graphs", "lower", "lsp", "memory"),
-    *("opt", "package", "partition", "plugins", "print", "profile", "reduce", "run"),
-    *("tune", "verify", "view"),
+    *("opt", "overlap", "package", "partition", "plugins", "print", "profile", "reduce"),
+    *("run", "tune", "verify", "view"),
 ]
 
 

@@ -66,7 +66,7 @@ def test_the_error_as_json(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["print", "verify", "opt", "emit", "memory", "graphs", "plugins"]
+    "command", ["print", "verify", "opt", "emit", "memory", "graphs", "overlap", "plugins"]
 )
 def test_other_commands_work(command: str, tmp_path: Path) -> None:
     write_files(tmp_path)

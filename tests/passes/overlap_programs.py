@@ -94,4 +94,7 @@ def _wait(draft: _Draft, draw: st.DrawFn) -> None:
         place = draw(st.integers(0, len(draft.works) - 1))
         work, _, target = draft.works.pop(place)
         draft.builder.wait_collective(work)
+        if draw(st.booleans()):
+            assert isinstance(target.type, wir.TensorType)
+            target = draft.builder.reinterpret(target, target.type)
         draft.values.append(target)

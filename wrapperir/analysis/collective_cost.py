@@ -29,8 +29,9 @@ def collective_seconds(
         return machine.launch
     within = min(ranks, machine.host_ranks if host_ranks is None else host_ranks)
     hosts = -(-ranks // within)
-    link = machine.link.within if hosts == 1 else machine.link.between
-    # A ring enters and leaves a host once for each adapter: all ranks of a host share them.
+    link = machine.link.within
+    if hosts > 1:  # rings leave a host through the adapters of all its ranks
+        link = min(link, machine.link.between * within)
     bandwidth = link * machine.linked
     found = [
         _ring(operation, ranks, hosts, each)

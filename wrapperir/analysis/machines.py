@@ -27,7 +27,7 @@ class Protocol:
 class Link:
     """The bytes a second that a rank sends in one direction.
 
-    ``within`` is for ranks of one host, ``between`` for those of several.
+    ``within`` is for ranks of one host, ``between`` for its adapter to other hosts.
     """
 
     within: float

@@ -8,7 +8,7 @@ from wrapperir import __version__
 
 _OWN_MODULES = (
     *("compile", "diff-run", "explain", "graphs", "lower", "lsp", "memory"),
-    *("partition", "plugins", "profile", "reduce", "run", "tune", "view"),
+    *("overlap", "partition", "plugins", "profile", "reduce", "run", "tune", "view"),
 )
 _MODULES = {
     **dict.fromkeys(_OWN_MODULES),

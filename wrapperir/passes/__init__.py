@@ -28,6 +28,12 @@ from wrapperir.passes.check_nans import check_nans
 from wrapperir.passes.free_early import free_early
 from wrapperir.passes.insert_frees import insert_frees
 from wrapperir.passes.installed import InstalledPass, InstalledPipeline
+from wrapperir.passes.merge_collectives import (
+    Merged,
+    MergedCollective,
+    merge_collectives,
+    merge_lines,
+)
 from wrapperir.passes.merge_workspaces import merge_workspaces
 from wrapperir.passes.multiply_convolutions import multiply_convolutions
 from wrapperir.passes.open_graph_regions import open_graph_regions
@@ -66,6 +72,7 @@ from wrapperir.passes.split_products import split_products
 from wrapperir.passes.tile_attention import tile_attention
 from wrapperir.passes.tile_products import tile_products
 from wrapperir.passes.update_in_place import update_in_place
+from wrapperir.passes.use_comm_memory import use_comm_memory
 from wrapperir.passes.use_out_variants import use_out_variants
 
 __all__ = [
@@ -78,6 +85,8 @@ __all__ = [
     "CapturedRegion",
     "InstalledPass",
     "InstalledPipeline",
+    "Merged",
+    "MergedCollective",
     "OverlapReport",
     "Overlapped",
     "OverlappedCollective",
@@ -99,6 +108,8 @@ __all__ = [
     "free_early",
     "insert_frees",
     "memory_passes",
+    "merge_collectives",
+    "merge_lines",
     "merge_workspaces",
     "multiply_convolutions",
     "open_graph_regions",
@@ -118,6 +129,7 @@ __all__ = [
     "tile_attention",
     "tile_products",
     "update_in_place",
+    "use_comm_memory",
     "use_out_variants",
 ]
 
@@ -130,6 +142,7 @@ PASSES: Mapping[str, PassFunction] = MappingProxyType(
         "check_nans": check_nans,
         "free_early": free_early,
         "insert_frees": insert_frees,
+        "merge_collectives": merge_collectives,
         "merge_workspaces": merge_workspaces,
         "multiply_convolutions": multiply_convolutions,
         "open_graph_regions": open_graph_regions,
@@ -144,6 +157,7 @@ PASSES: Mapping[str, PassFunction] = MappingProxyType(
         "tile_attention": tile_attention,
         "tile_products": tile_products,
         "update_in_place": update_in_place,
+        "use_comm_memory": use_comm_memory,
         "use_out_variants": use_out_variants,
     }
 )
