@@ -96,6 +96,48 @@ def test_digests_begin_unless_caches_are_off(
     assert [each.begun for each in digests.values()] == [int(not are_off)] * 2
 
 
+def digest_of_2_11(begun: threading.Event, go: threading.Event) -> tuple[Any, list[str]]:
+    """Return a digest as 2.11 has it, and the names of threads that made it."""
+    kept: list[bytes] = []
+    made: list[str] = []
+
+    def digest() -> bytes:
+        if not kept:
+            made.append(threading.current_thread().name)
+            begun.set()
+            assert go.wait(60)
+            kept.append(b"of torch")
+        return kept[0]
+
+    def take(value: bytes) -> None:
+        assert not kept
+        kept.append(value)
+
+    found: Any = digest
+    found.set = take
+    return found, made
+
+
+@pytest.mark.usefixtures("digests")
+def test_a_digest_is_made_once_and_may_be_there_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun, go = threading.Event(), threading.Event()
+    digest, made = digest_of_2_11(begun, go)
+    monkeypatch.setattr(codecache, "torch_key", digest)
+    obtain_digests()
+    assert begun.wait(60)
+    threading.Timer(0.05, go.set).start()
+    known: Any = codecache
+    assert known.torch_key() == b"of torch"
+    assert len(made) == 1
+    for thread in threading.enumerate():
+        if thread.name == made[0]:
+            thread.join(60)
+    obtain_digests()  # which knows the digest and cannot give it
+    assert known.torch_key() == b"of torch"
+
+
 @pytest.mark.usefixtures("digests")
 def test_a_release_without_given_digests_is_left_alone(
     monkeypatch: pytest.MonkeyPatch,

@@ -6,6 +6,7 @@ of Inductor is imported; what needs a digest waits for it.
 """
 
 import contextlib
+import functools
 import os
 import threading
 from collections.abc import Iterator
@@ -41,8 +42,23 @@ def obtain_digests() -> None:
         prefetch = getattr(digest, "prefetch", None)
         if prefetch is not None:
             prefetch()
+        else:  # 2.11 makes a digest in each thread that needs it meanwhile
+            digest = _made_once(digest)
+            setattr(codecache, name, digest)
         if place is not None:
             threading.Thread(target=_keep, args=(digest, *place)).start()
+
+
+def _made_once(digest: Any) -> Any:
+    """Return a digest that one thread makes, and others wait for."""
+    lock = threading.Lock()
+
+    @functools.wraps(digest)
+    def made() -> Any:
+        with lock:
+            return digest()
+
+    return made
 
 
 def _recall(digest: Any, cache: PrivateCache, key: str) -> bool:
@@ -56,7 +72,7 @@ def _recall(digest: Any, cache: PrivateCache, key: str) -> bool:
     text, is_text = record.get("made"), record.get("is_text")
     if not isinstance(text, str):
         return False
-    with contextlib.suppress(RuntimeError):  # PyTorch has it already
+    with contextlib.suppress(RuntimeError, AssertionError):  # PyTorch has it already
         digest.set(text if is_text else bytes.fromhex(text))
     return True
 
