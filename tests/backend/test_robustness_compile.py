@@ -154,7 +154,8 @@ assert not [path for path in made if os.path.exists(path) and "wrapperir" in pat
 
 COMPILER = """#!/bin/bash
 case "$*" in *version*|*dM*) exec {compiler} "$@";; esac
-if [ ! -e {folder}/go ]; then touch {folder}/begun; exec sleep 60; fi
+touch {folder}/begun
+until [ -e {folder}/go ]; do sleep 0.1; done  # Ctrl-C ends it
 exec {compiler} "$@"
 """
 

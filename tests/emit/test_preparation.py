@@ -74,6 +74,21 @@ def test_preparations_run_once_and_elsewhere(emitter: Preparing) -> None:
     assert emitter.done == ["wrapperir-preparation"] * 2
 
 
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+def test_an_interrupted_preparation_says_nothing(
+    emitter: Preparing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted() -> None:
+        emitter.done.append("interrupted")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(emitter, "preparations", lambda coming: [interrupted])
+    preparation.prepare(emitter, _coming("cpu", is_new=True))
+    for _ in range(3):
+        wait()
+    assert emitter.done == ["interrupted"]
+
+
 def test_the_backend_prepares_when_it_is_called_and_when_a_graph_is_new(
     emitter: Preparing,
 ) -> None:

@@ -33,10 +33,13 @@ def _load_first_fit() -> None:
 
 
 def run_side_by_side(functions: Sequence[Callable[[], object]]) -> None:
-    """Begin to run functions, each in a thread of its own; ignore what they raise."""
+    """Begin to run functions, each in a thread of its own; ignore what they raise.
+
+    Ctrl-C, which also ends compilers that they started, is raised in the main thread.
+    """
 
     def run(function: Callable[[], object]) -> None:
-        with suppress(Exception):
+        with suppress(Exception, KeyboardInterrupt):
             function()
 
     for function in functions:
