@@ -82,7 +82,8 @@ def serve(run: Callable[[Editor], Awaitable[None]]) -> None:
         client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(published)
         client.feature(types.WINDOW_SHOW_MESSAGE)(shown)
 
-        paths = os.pathsep.join([str(ROOT), str(ROOT / "emitters")])
+        given = os.environ.get("PYTHONPATH", "")
+        paths = os.pathsep.join([str(ROOT), str(ROOT / "emitters"), given])
         environment = {**os.environ, "PYTHONPATH": paths}
         await client.start_io(sys.executable, "-m", "wrapperir.cli", "lsp", env=environment)
         await client.initialize_async(

@@ -1,5 +1,6 @@
 """Emitted collectives: two ranks do what the interpreter does."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +41,22 @@ def test_two_ranks_do_what_the_interpreter_does(kind: str) -> None:
         command, cwd=root, capture_output=True, text=True, timeout=300, check=False
     )
     assert (ran.returncode, ran.stdout) == (0, "same\n"), ran.stderr
+
+
+@pytest.mark.parametrize(
+    "emitter",
+    ["python", *(pytest.param(each, marks=pytest.mark.sweep) for each in ("cpp", "fx"))],
+)
+def test_a_killed_rank_is_an_error_of_the_other(emitter: str) -> None:
+    command = [sys.executable, "-m", "tests.emit.killed_rank", emitter]
+    root = Path(__file__).parents[2]
+    ran = subprocess.run(
+        command, cwd=root, capture_output=True, text=True, timeout=300, check=False
+    )
+    error, codes = ran.stdout.strip().splitlines()
+    assert error.startswith("RuntimeError: ")
+    assert re.search("Connection (closed|reset) by peer", error), error
+    assert codes == "[0, -9]", ran.stderr
 
 
 def test_emitters_get_operator_calls() -> None:
