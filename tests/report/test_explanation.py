@@ -153,11 +153,23 @@ COPY = TEXT.replace(
 
 def test_a_copy_names_the_views_that_it_copies_and_who_reads_it() -> None:
     (line,) = explained("clone", COPY).lines
-    assert line.copy == ExplainedCopy(views=("t",), readers=(18,))
+    assert line.copy == ExplainedCopy(views=("t",), readers=(18,), whole=True)
     assert "      copies what it reads through t, for line 18\n" in format_explanation(
         explained("clone", COPY)
     )
     assert [line.copy for line in explained(None).lines] == [None, None]
+
+
+def test_a_kernel_that_does_more_also_copies() -> None:
+    text = COPY.replace(
+        "kernel_call @fused(%y, %z) from(fused 0)",
+        "kernel_call @fused(%y, %z) from(clone, neg, t)",
+    )
+    (line, _) = explained("clone", text).lines
+    assert line.copy is not None
+    assert not line.copy.whole
+    shown = format_explanation(explained("@fused", text))
+    assert "      also copies, and reads through t, for line 17\n" in shown
 
 
 def test_equal_lines_and_nodes_of_equal_layers_are_shown_once() -> None:

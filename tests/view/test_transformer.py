@@ -56,6 +56,20 @@ def test_the_page_is_small_and_opens_at_once(view: ProgramView, opener: Opener) 
     assert page.locator(".panel[data-name=source] .line").count() > 20
 
 
+def test_the_graph_is_drawn_at_once(view: ProgramView, opener: Opener) -> None:
+    page = opener.open(format_view(view), width=1600, height=1000)
+    begin = time.perf_counter()
+    page.click("#tabs [data-panel=graph]")
+    layers = page.locator(".drawing [role=button][aria-label*=' calls']")
+    layers.first.wait_for()
+    assert time.perf_counter() - begin < OPENS
+    names = [box.get_attribute("aria-label") or "" for box in layers.all()]
+    assert sum(name.split(",")[0].isdecimal() for name in names) == 12
+    for layer in range(12):
+        page.evaluate("(path) => view.lists.drawing.toggle(path, true)", f"{layer}")
+    assert page.locator(".drawing .box").count() > 60
+
+
 def test_every_kernel_call_names_a_node_with_a_place(view: ProgramView) -> None:
     program = view.program
     calls = [line for line in program.lines if line.kernel is not None]

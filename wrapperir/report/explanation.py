@@ -49,11 +49,13 @@ class ExplainedNode:
 class ExplainedCopy:
     """Why a line copies: the nodes whose views it copies, and who reads the copy.
 
-    ``readers`` are the numbers of lines in the text.
+    ``readers`` are the numbers of lines in the text.  A line that is not ``whole`` does
+    more than copy, and has other views too.
     """
 
     views: tuple[str, ...]
     readers: tuple[int, ...]
+    whole: bool
 
 
 @frozen
@@ -268,7 +270,9 @@ class _SubjectSearch:
             return None
         readers = map(self._number, reason.readers)
         return ExplainedCopy(
-            views=reason.views, readers=tuple(x for x in readers if x is not None)
+            views=reason.views,
+            readers=tuple(x for x in readers if x is not None),
+            whole=reason.whole,
         )
 
     def _number(self, index: int) -> int | None:

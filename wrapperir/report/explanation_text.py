@@ -90,10 +90,13 @@ def _line_rows(equal: list[ExplainedLine]) -> Iterator[str]:
 
 def _copy_text(copy: ExplainedCopy) -> str:
     views = f" through {listed(copy.views)}" if copy.views else ""
+    does = f"copies what it reads{views}"
+    if not copy.whole:
+        does = f"also copies, and reads{views}" if views else "also copies"
     if not copy.readers:
-        return f"copies what it reads{views}"
+        return does
     readers = listed(tuple(map(str, copy.readers)))
-    return f"copies what it reads{views}, for line{'s'[: len(copy.readers) > 1]} {readers}"
+    return f"{does}, for line{'s'[: len(copy.readers) > 1]} {readers}"
 
 
 def listed(names: tuple[str, ...]) -> str:
@@ -185,7 +188,11 @@ def _line_object(line: ExplainedLine) -> dict[str, object]:
         "equal_to": line.equal_to,
         "copy": None
         if line.copy is None
-        else {"views": line.copy.views, "readers": line.copy.readers},
+        else {
+            "views": line.copy.views,
+            "readers": line.copy.readers,
+            "whole": line.copy.whole,
+        },
     }
 
 

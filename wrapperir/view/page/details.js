@@ -147,11 +147,11 @@ class Details {
     const { copies, lines } = this.view.links;
     const line = copies.line[copy];
     this.goTo(row, { kind: "line", index: line }, `line ${lines.number[line]}`);
-    const does = copies.whole[copy] ? "copies" : "also copies";
+    const { [copy]: isWhole } = copies.whole;
     if (copies.views[copy].length) {
-      row.append(`${does} what these views of its argument give: `);
+      row.append(isWhole ? "copies what these views of its argument give: " : "also copies; it reads through these views: ");
       this.some(row, copies.views[copy], MOST_IN_ROW, (parent, node) => this.node(parent, node));
-    } else row.append(`${does} its argument `);
+    } else row.append(isWhole ? "copies its argument " : "also copies ");
     row.append("for ");
     for (const node of copies.nodes[copy]) this.node(row, node);
     if (!copies.readers[copy].length) return;
@@ -187,9 +187,12 @@ class Details {
     const { nodes } = links;
     if (!found.length) return;
     this.heading(found.length === 1 ? "Node of the graph" : `${found.length} nodes of the graph`);
+    const stackOf = (node) => [...nodes.places[node]].reverse().map((place) => [links.places.file[place], links.places.line[place]]).flat();
+    const stacks = new Map(found.map((node) => [node, stackOf(node)]));
+    const sorted = [...found].sort((a, b) => compareNumbers(stacks.get(a), stacks.get(b)));
     const keyOf = (node) => JSON.stringify([nodes.places[node], nodes.operator[node], layerPattern(nodes.module[node])]);
     let before = [];
-    this.list(groupBy(found, keyOf), (row, group) => {
+    this.list(groupBy(sorted, keyOf), (row, group) => {
       const [node] = group;
       const stack = [...nodes.places[node]].reverse();
       stack.forEach((place, depth) => {

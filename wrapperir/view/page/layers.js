@@ -14,6 +14,12 @@ function groupBy(items, keyOf) {
   return [...groups.values()];
 }
 
+// The order of lists of numbers, as of words.
+function compareNumbers(a, b) {
+  const at = a.findIndex((number, index) => number !== b[index]);
+  return at < 0 ? a.length - b.length : a[at] - (b[at] ?? -1);
+}
+
 // The paths of equal layers as one, "layers.0–11.mlp"; others are listed.
 function joinModules(paths) {
   const found = [...new Set(paths.filter(Boolean))];
