@@ -48,6 +48,13 @@ def test_verify_json_is_for_tools(folder: Path) -> None:
     assert json.loads(malformed.stdout)[0]["code"].startswith("WIR0")
 
 
+def test_print_writes_a_graph(folder: Path) -> None:
+    found = invoke("print", "--format", "dot", "add.wir")
+    assert found.exit_code == 0
+    assert found.stdout.startswith('digraph "main" {')
+    assert 'label="input %x"' in found.stdout
+
+
 def test_verify_sarif_is_a_log_of_all_programs(folder: Path) -> None:
     (folder / "broken.wir").write_text(broken())
     found = invoke("verify", "--ranks", "--format", "sarif", "add.wir", "broken.wir")

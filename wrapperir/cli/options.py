@@ -67,6 +67,8 @@ verify_format_option = _format_option("form", "How to show diagnostics.", "sarif
 
 spelling_option = _format_option("to", "The spelling to write.")
 
+print_format_option = _format_option("to", "The form to write.", "dot")
+
 
 def seed_option(help: str) -> Callable[[F], F]:
     """Take the seed of random numbers."""

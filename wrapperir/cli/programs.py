@@ -52,17 +52,18 @@ from wrapperir.ir import Program
         "wrapperir print add.wir",
         "wrapperir print --format json add.wir -o add.json",
         "wrapperir print add.json",
+        "wrapperir print --format dot add.wir -o add.dot",
     ),
 )
 @options.program_argument
-@options.spelling_option
+@options.print_format_option
 @options.output_option
 @reporting
 def print_command(program: str, to: str, output: str | None) -> None:
-    """Write PROGRAM as text or JSON.
+    """Write PROGRAM as text or JSON, or as a graph in Graphviz's language, DOT.
 
-    Whichever of the two it is read from, an equal program gives the same bytes.  Nothing
-    of the program is executed.
+    Whichever of text and JSON it is read from, an equal program gives the same bytes.
+    Nothing of the program is executed.
     """
     parsed, _ = open_program(program)
     write_output(output, format_as(parsed, to))

@@ -152,9 +152,13 @@ def _check_encoding(text: str) -> None:
 
 
 def format_as(program: Program, to: str) -> str:
-    """Return the program as text or JSON, ended by a newline."""
+    """Return the program as text, JSON or a graph in DOT, ended by a newline."""
     from wrapperir.text import format_json, format_program
 
+    if to == "dot":
+        from wrapperir.report import format_dot
+
+        return format_dot(program)
     text = format_json(program) if to == "json" else format_program(program)
     return text if text.endswith("\n") else f"{text}\n"
 

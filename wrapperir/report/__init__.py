@@ -5,6 +5,7 @@ from wrapperir.report.copies import CopyReason, copy_reasons
 from wrapperir.report.equal_lines import equal_lines, line_module
 from wrapperir.report.explanation import Explanation, explain
 from wrapperir.report.explanation_text import format_explanation, format_explanation_json
+from wrapperir.report.graphviz import format_dot
 from wrapperir.report.line_flow import LineFlow, line_flow
 from wrapperir.report.memory_page import buffer_kinds, format_html, kind_data, version_data
 from wrapperir.report.offline_page import PageData, PagePart, format_page
@@ -38,6 +39,7 @@ __all__ = [
     "counted",
     "equal_lines",
     "explain",
+    "format_dot",
     "format_explanation",
     "format_explanation_json",
     "format_html",
