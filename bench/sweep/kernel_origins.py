@@ -1,9 +1,11 @@
 """Counts the kernels and calls of dumped programs that name no origin in the source."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from attrs import frozen
 
+from bench.results import Record
 from wrapperir.ir import ExternKernelLine, KernelCallLine, OriginTable, Program
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.text import parse_program
@@ -47,3 +49,21 @@ def count_dumped(folder: Path) -> OriginCount:
     for path in sorted(folder.rglob("program.wir")):
         count += count_origins(parse_program(path.read_text()))
     return count
+
+
+def describe_origins(records: Iterable[Record], calls: str) -> str:
+    """Return how many calls name no origin; empty for records without counts.
+
+    ``calls`` is the field of the records that has the number of all.
+    """
+    records = list(records)
+    total, unnamed, placeless = (
+        sum(int(record.get(field) or 0) for record in records)
+        for field in (calls, "unnamed", "placeless")
+    )
+    if not total:
+        return ""
+    return (
+        f" Of {total} launches and operator calls of their programs, {unnamed} name no node"
+        f" of the graph, and {placeless} only nodes without a place in the source."
+    )

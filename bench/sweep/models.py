@@ -19,6 +19,7 @@ from bench.results import (
     tested_versions,
     variant_options,
 )
+from bench.sweep.kernel_origins import describe_origins
 from bench.sweep.model_sample import TOLERANCE, run_model
 from bench.sweep.model_zoo import KINDS, ZOO
 from bench.sweep.worker_pool import Lost, run_tasks
@@ -72,7 +73,7 @@ def format_table(records: Mapping[str, Record], variant: Variant) -> str:
         **variant.words,
         passed=sum(record["status"] == "pass" for record in records.values()),
         total=len(records),
-        origins=_describe_origins(records),
+        origins=describe_origins(records.values(), "calls"),
     )
     for name in ZOO:
         record = records[name]
@@ -95,20 +96,6 @@ def format_table(records: Mapping[str, Record], variant: Variant) -> str:
     for record in failed:
         text += f"| {record['name']} | {escape_cell(record.get('detail'))} |\n"
     return text
-
-
-def _describe_origins(records: Mapping[str, Record]) -> str:
-    """Return how many calls name no origin; empty for records without counts."""
-    calls, unnamed, placeless = (
-        sum(int(record.get(field) or 0) for record in records.values())
-        for field in ("calls", "unnamed", "placeless")
-    )
-    if not calls:
-        return ""
-    return (
-        f" Of {calls} launches and operator calls of their programs, {unnamed} name no node"
-        f" of the graph, and {placeless} only nodes without a place in the source."
-    )
 
 
 def _scientific(value: object) -> str:

@@ -18,6 +18,7 @@ from torch.utils import _pytree as pytree
 
 from bench.results import DEFAULT_FRONTEND, Record, Variant
 from bench.sweep.compiled import CountingBackend, compile_fresh, diagnostic_code, first_line
+from bench.sweep.kernel_origins import OriginCount, count_origins
 from bench.sweep.op_groups import group_of
 from wrapperir.emit import Artifact, Emitter, Loaded
 from wrapperir.ir import ExternKernelLine, Program
@@ -37,16 +38,16 @@ class OpTask:
 
 
 class CountingEmitter(Emitter):
-    """Emits with another emitter; ``calls`` gets the operator calls of programs."""
+    """Emits with another emitter; ``programs`` gets what it is given."""
 
-    def __init__(self, name: str, calls: list[ExternKernelLine]) -> None:
-        """Count what the emitter of that name is given."""
+    def __init__(self, name: str, programs: list[Program]) -> None:
+        """Keep what the emitter of that name is given."""
         self._inner = plugin_manager().emitter(name)
-        self.name, self.support, self._calls = name, self._inner.support, calls
+        self.name, self.support, self._programs = name, self._inner.support, programs
 
     def emit(self, program: Program) -> Artifact:
         """Emit with the inner emitter."""
-        self._calls += [x for x in program.lines if isinstance(x, ExternKernelLine)]
+        self._programs.append(program)
         return self._inner.emit(program)
 
     def load(self, artifact: Artifact, constants: Mapping[str, torch.Tensor]) -> Loaded:
@@ -192,19 +193,26 @@ def run_op(task: OpTask) -> Record:
         return {"name": task.name, "status": "no_sample"}
     if sample.eager.values is None:
         return {"name": task.name, "status": "eager_fails"}
-    options: dict[str, object] = {**task.variant.options}
-    calls: list[ExternKernelLine] = []
-    if task.variant.frontend != DEFAULT_FRONTEND:
-        options["emitter"] = CountingEmitter(task.variant.emitter, calls)
+    programs: list[Program] = []
+    emitter = CountingEmitter(task.variant.emitter, programs)
+    options: dict[str, object] = {**task.variant.options, "emitter": emitter}
     with _compiling_anew():
         wrapperir = _compiled(sample.call, sample.given, "wrapperir", options)
-    called = dict.fromkeys(line.operator for line in calls)
+    origins = sum(map(count_origins, programs), OriginCount())
+    called: dict[str, None] = {}
+    if task.variant.frontend != DEFAULT_FRONTEND:
+        lines = [line for program in programs for line in program.lines]
+        calls = [line for line in lines if isinstance(line, ExternKernelLine)]
+        called = dict.fromkeys(line.operator for line in calls)
     return {
         "name": task.name,
         "group": group_of(_operators()[task.name]),
         "dtype": str(sample.dtype).removeprefix("torch."),
         "seconds": round(wrapperir.seconds, 2),
         "calls": ", ".join(called),
+        "launched": origins.calls,
+        "unnamed": origins.unnamed,
+        "placeless": origins.placeless,
         **_classify(task.name, sample, wrapperir),
     }
 

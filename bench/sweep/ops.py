@@ -23,6 +23,7 @@ from bench.results import (
     tested_versions,
     variant_options,
 )
+from bench.sweep.kernel_origins import describe_origins
 from bench.sweep.op_groups import GROUPS
 from bench.sweep.op_sample import ATOL, RTOL, STATUSES, OpTask, run_op, sample_names
 from bench.sweep.worker_pool import Lost, run_tasks
@@ -85,6 +86,8 @@ def format_table(records: Mapping[str, Record], variant: Variant) -> str:
         compared=compared,
         share=share,
     )
+    if origins := describe_origins(records.values(), "launched"):
+        intro += f"\n{origins.strip()}\n"
     if variant.frontend != DEFAULT_FRONTEND:
         intro += _format_calls(by_status["pass"])
     lines = [

@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
-from bench.sweep.kernel_origins import OriginCount, count_dumped
+from bench.results import Record, Variant
+from bench.sweep.kernel_origins import OriginCount, count_dumped, describe_origins
+from bench.sweep.op_sample import OpTask, run_op
+from bench.sweep.ops import format_table
 
 TEXT = """\
 wrapperir 1
@@ -33,3 +36,26 @@ def test_calls_without_origin_or_place_are_counted(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         (tmp_path / name / "program.wir").write_text(TEXT)
     assert count_dumped(tmp_path) == OriginCount(calls=8, unnamed=4, placeless=2)
+
+
+def test_counts_of_records_are_summed() -> None:
+    records: list[Record] = [
+        {"name": "a", "launched": 3, "unnamed": 1, "placeless": 0},
+        {"name": "b", "status": "crash"},
+        {"name": "c", "launched": 2, "unnamed": 0, "placeless": 2},
+    ]
+    text = describe_origins(records, "launched")
+    assert text.startswith(" Of 5 launches and operator calls of their programs, 1 name no")
+    assert "and 2 only nodes without a place" in text
+    assert describe_origins(records[1:2], "launched") == ""
+
+
+def test_the_sweep_of_operators_counts_them(tmp_path: Path) -> None:
+    variant = Variant(frontend="lowering")
+    record = run_op(OpTask("linalg_inv", tmp_path, variant))
+    called = "aten.linalg_inv_ex.inverse, aten._linalg_check_errors.default"
+    assert (record["status"], record["calls"]) == ("pass", called)
+    assert (record["launched"], record["unnamed"], record["placeless"]) == (2, 0, 0)
+    assert "Of 2 launches and operator calls" in format_table(
+        {"linalg.inv": record}, variant
+    )
