@@ -46,11 +46,6 @@ def collective_seconds(
     return min(found)
 
 
-def latency_seconds(operation: Collective, ranks: int, machine: Machine) -> float:
-    """Return the seconds of a collective of no bytes."""
-    return collective_seconds(operation, 0, ranks, machine)
-
-
 def _ring(operation: Collective, ranks: int, hosts: int, protocol: Protocol) -> float:
     """Return the latency of a ring: one of its steps for each host goes to another."""
     if operation.is_pairwise:

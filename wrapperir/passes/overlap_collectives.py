@@ -142,16 +142,22 @@ def _overlapped(
 def _faster_order(problem: OverlapProblem, limit: int) -> tuple[list[int] | None, str]:
     """Return an order that is predicted to be faster, or why there is none."""
     before = predict(problem)
-    for share in _SHARES:
-        first = delay_waits(problem, limit, share)
-        later = problem.ordered(first)
-        second = raise_starts(later, limit, share)
-        after = predict(later.ordered(second))
-        if after.peak <= limit:
-            if after.seconds < before.seconds - _LEAST_GAIN:
-                return [first[node] for node in second], ""
-            return None, "no other order is predicted to be faster"
-    return None, "faster orders need more memory than the limit"
+    fitting: list[tuple[float, list[int]]] = []
+    for looks_ahead in (False, True):
+        for share in _SHARES:
+            first = delay_waits(problem, limit, share, looks_ahead=looks_ahead)
+            later = problem.ordered(first)
+            second = raise_starts(later, limit, share, looks_ahead=looks_ahead)
+            after = predict(later.ordered(second))
+            if after.peak <= limit:
+                fitting.append((after.seconds, [first[node] for node in second]))
+                break
+    if not fitting:
+        return None, "faster orders need more memory than the limit"
+    seconds, order = min(fitting, key=lambda found: found[0])
+    if seconds < before.seconds - _LEAST_GAIN:
+        return order, ""
+    return None, "no other order is predicted to be faster"
 
 
 def _decided(

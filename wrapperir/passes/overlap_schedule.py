@@ -13,6 +13,7 @@ from heapq import heappop, heappush
 from attrs import define, evolve, field, frozen
 
 from wrapperir.passes.line_dependences import Dependences
+from wrapperir.passes.live_units import RangeMaximum
 
 _MOST_TRIED = 16
 """Lines that do not fit into memory, before a collective is ended to make room."""
@@ -114,20 +115,24 @@ def _backward(graph: Dependences) -> Dependences:
     )
 
 
-def delay_waits(problem: OverlapProblem, limit: int, share: float) -> list[int]:
+def delay_waits(
+    problem: OverlapProblem, limit: int, share: float, *, looks_ahead: bool
+) -> list[int]:
     """Return the nodes in an order in which waits come later, and work before them.
 
-    Starts keep their place among the nodes before which they may not move.  No node that
-    moves may take the bytes alive over ``limit``; collectives count as the ``share`` of
-    their seconds.  A node that stays may take them over it.
+    No node that moves may take the bytes alive over ``limit``, but one that stays may.
+    With ``looks_ahead``, a node is not moved either if it is expected to take the bytes of
+    later nodes over it.  Collectives count as the ``share`` of their seconds.
     """
-    return _Scheduler(problem, limit, share).run()
+    return _Scheduler(problem, limit, share, looks_ahead).run()
 
 
-def raise_starts(problem: OverlapProblem, limit: int, share: float) -> list[int]:
+def raise_starts(
+    problem: OverlapProblem, limit: int, share: float, *, looks_ahead: bool
+) -> list[int]:
     """Return the nodes in an order in which starts come earlier, and work after them."""
     last = len(problem.work) - 1
-    order = _Scheduler(problem.backward(), limit, share).run()
+    order = _Scheduler(problem.backward(), limit, share, looks_ahead).run()
     return [last - node for node in reversed(order)]
 
 
@@ -161,6 +166,15 @@ class _LiveMemory:
             self.problem.sizes[each]
             for each in self.problem.memory[node]
             if not self.is_live[each]
+        )
+
+    def closed(self, node: int) -> int:
+        """Return the bytes that only a node still touches."""
+        problem = self.problem
+        return sum(
+            problem.sizes[each]
+            for each in problem.memory[node]
+            if self.left[each] == 1 and not problem.at_end[each]
         )
 
     def place(self, node: int) -> int:
@@ -212,6 +226,7 @@ class _Scheduler:
     problem: OverlapProblem
     limit: int
     share: float
+    looks_ahead: bool
     order: list[int] = field(factory=list[int])
     time: float = 0.0
     busy: dict[str, float] = field(factory=dict[str, float])
@@ -225,9 +240,17 @@ class _Scheduler:
     aside: list[int] = field(factory=list[int])
     placed: list[bool] = field(factory=list[bool])
     is_held: list[bool] = field(factory=list[bool])
+    live_before: list[int] = field(factory=list[int])
+    peaks: RangeMaximum = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         problem = self.problem
+        self.memory = _LiveMemory(problem)
+        peaks: list[int] = []
+        for node in range(len(problem.work)):
+            self.live_before.append(self.memory.live)
+            peaks.append(self.memory.place(node))
+        self.peaks = RangeMaximum(peaks)
         self.memory = _LiveMemory(problem)
         self.opening = {each.start: each for each in problem.collectives}
         self.closing = frozenset(each.wait for each in problem.collectives)
@@ -285,15 +308,21 @@ class _Scheduler:
                 self.is_held[node] = True
             elif node in self.opening and node != turn and self.held:
                 self.aside.append(node)
-            elif self.held and self._is_too_much(node):
+            elif self.held and self._is_too_much(node, turn):
                 self.aside.append(node)
                 tried += _MOST_TRIED + 1 if node == turn else 1
             else:
                 self._place(run, node)
 
-    def _is_too_much(self, node: int) -> bool:
-        added = self.memory.added(node)
-        return added > 0 and self.memory.live + added > self.limit
+    def _is_too_much(self, node: int, turn: int) -> bool:
+        """Say whether a node takes too many bytes here, or until its turn comes."""
+        memory, added = self.memory, self.memory.added(node)
+        if added > 0 and memory.live + added > self.limit:
+            return True
+        if node == turn or not self.looks_ahead:
+            return False
+        until = self.peaks.maximum(turn, node) - self.live_before[turn] + memory.live
+        return until + added - memory.closed(node) > self.limit
 
     def _released(self) -> int:
         """Return the held node that is due first; it is held no longer."""
