@@ -10,7 +10,8 @@ forward pass, the backward pass and an update of the parameters.  The contenders
 * ``eager``;
 * ``inductor``, with ``reorder_for_compute_comm_overlap``;
 * ``still``: this project, with waits where they stood;
-* ``overlap``: this project, with its passes for collectives, as by default.
+* ``overlap``: this project, with work while collectives are in flight, as by default;
+* ``merge``: this project, with small sums over ranks merged too.
 
 ``--frontend lowering`` has this project make its own kernels.  Each contender runs in
 processes of its own, for at most ``--limit`` seconds.  Rank 0 prints a JSON object a line:
@@ -40,9 +41,16 @@ from torch.distributed.tensor import DTensor
 
 from bench.overlap.models import SPLITS, Shape, new_model
 
-CONTENDERS = ("eager", "inductor", "still", "overlap")
+CONTENDERS = ("eager", "inductor", "still", "overlap", "merge")
+PASSES = {
+    "still": (),
+    "overlap": ("overlap_collectives",),
+    "merge": ("merge_collectives", "overlap_collectives"),
+}
+"""The passes of this project's contenders over collectives."""
 RATIOS = (
     ("overlap", "still"),
+    ("merge", "overlap"),
     ("overlap", "inductor"),
     ("still", "inductor"),
     ("overlap", "eager"),
@@ -68,13 +76,16 @@ def compiled(model: nn.Module, contender: str, options: Options, folder: Path) -
         return model
     if contender == "inductor":
         return torch.compile(model)
-    from wrapperir.emit.default_passes import COLLECTIVE_PASSES, passes_to_run
+    from wrapperir.emit.default_passes import passes_to_run
     from wrapperir.plugin import plugin_manager
 
     settings: dict[str, Any] = {"dump_dir": folder, "frontend": options.frontend}
-    if contender == "still":
-        passes = passes_to_run(None, plugin_manager().emitter("python"), graphs=False)
-        settings["passes"] = [name for name in passes if name not in COLLECTIVE_PASSES]
+    passes = passes_to_run(None, plugin_manager().emitter("python"), graphs=False)
+    settings["passes"] = [
+        name
+        for each in passes
+        for name in (PASSES[contender] if each == "overlap_collectives" else (each,))
+    ]
     return torch.compile(model, backend="wrapperir", options=settings)
 
 

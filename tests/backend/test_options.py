@@ -25,7 +25,6 @@ from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import Value
 from wrapperir.emit.artifact import dump_folder
 from wrapperir.emit.default_passes import (
-    COLLECTIVE_PASSES,
     capture_pass,
     captures_graphs,
     passes_to_run,
@@ -170,7 +169,7 @@ def test_each_dump_has_a_folder_of_its_own(tmp_path: Path) -> None:
 AFTER_OUT_VARIANTS = MEMORY_PASSES.index("use_out_variants") + 1
 PLANNING = (
     *MEMORY_PASSES[:AFTER_OUT_VARIANTS],
-    *COLLECTIVE_PASSES,
+    "overlap_collectives",
     "split_products",
     *MEMORY_PASSES[AFTER_OUT_VARIANTS:],
 )
@@ -237,7 +236,7 @@ def test_products_are_tiled_for_gpus_that_can(
     at = MEMORY_PASSES.index("use_out_variants") + 1
     tiling = ["branch_attention", "tile_attention", "tile_products"]
     own = ["split_products", *(tiling if tiles else [])]
-    assert rest == [*MEMORY_PASSES[:at], *COLLECTIVE_PASSES, *own, *MEMORY_PASSES[at:]]
+    assert rest == [*MEMORY_PASSES[:at], "overlap_collectives", *own, *MEMORY_PASSES[at:]]
     assert passes_to_run(("free_early",), emitter, graphs=False) == ("free_early",)
     emitter.support = evolve(emitter.support, branching=False)
     rest = [name for name in rest if name != "branch_attention"]

@@ -23,6 +23,10 @@ def test_the_report_names_what_is_merged_and_hidden(folder: Path) -> None:
     (folder / "sums.wir").write_text(SUMS)
     result = invoke("overlap", "sums.wir")
     assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("@main: 2 collectives")
+    assert "merged" not in result.stdout
+    result = invoke("overlap", "--merge", "sums.wir")
+    assert result.exit_code == 0, result.output
     assert (
         result.stdout
         == """\

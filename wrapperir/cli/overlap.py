@@ -12,7 +12,7 @@ from wrapperir.cli.source import open_program, printed, reporting
     name="overlap",
     epilog=options.examples(
         "wrapperir overlap add.wir",
-        "wrapperir overlap --machine h100 --limit 1.1 add.wir",
+        "wrapperir overlap --merge --machine h100 --limit 1.1 add.wir",
     ),
 )
 @options.program_argument
@@ -30,19 +30,20 @@ from wrapperir.cli.source import open_program, printed, reporting
     show_default=True,
     help="the peak of live bytes after the passes, as a multiple of the peak before",
 )
+@click.option("--merge", is_flag=True, help="merge small sums over ranks first")
 @reporting
 def overlap_command(
-    program: str, passes: tuple[str, ...], machine: str, limit: float
+    program: str, passes: tuple[str, ...], machine: str, limit: float, merge: bool
 ) -> None:
-    """Report which collectives of PROGRAM are merged, and how much of them work hides.
+    """Report how much of the collectives of PROGRAM work hides.
 
-    The report is that of merge_collectives and overlap_collectives, on the program after
-    the passes that are named: each collective, the time that it takes by itself, and how
-    much of that calls between its start and its wait hide before and after.  Nothing of
-    the program is executed.
+    The report is that of overlap_collectives, and with --merge of merge_collectives before
+    it, on the program after the passes that are named: each collective, the time that it
+    takes by itself, and how much of that calls between its start and its wait hide before
+    and after.  Nothing of the program is executed.
     """
     from wrapperir.emit.overlap_text import format_overlap
-    from wrapperir.passes import merge_lines, overlap_lines
+    from wrapperir.passes import Merged, merge_lines, overlap_lines
     from wrapperir.passes.overlap_collectives import find_machine
 
     chosen = choose_passes(passes)
@@ -52,7 +53,7 @@ def overlap_command(
         source = printed(parsed, f"{source.name} (after the passes)")
     exit_with_errors(errors_of(parsed), source)
     known = find_machine(parsed, machine)
-    merged = merge_lines(parsed, known)
+    merged = merge_lines(parsed, known) if merge else Merged(parsed, ())
     if merged.collectives:
         source = printed(merged.program, f"{source.name} (after merge_collectives)")
     report = overlap_lines(merged.program, known, limit).report

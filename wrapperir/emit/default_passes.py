@@ -21,9 +21,6 @@ from wrapperir.ir import (
 if TYPE_CHECKING:
     from wrapperir.pipelines import PassLike
 
-COLLECTIVE_PASSES = ("merge_collectives", "overlap_collectives")
-"""The passes that have fewer collectives, and work done while they are in flight."""
-
 _logger = logging.getLogger("wrapperir.graphs")
 
 
@@ -36,10 +33,11 @@ def passes_to_run(
     algorithms: it then refuses products where it takes convolutions.  The memory passes
     follow, with ``split_products``, and with ``tile_attention`` and ``tile_products`` where
     the emitter and the GPU can run their kernels; ``branch_attention`` comes before these
-    where conditionals cost the emitter little.  ``COLLECTIVE_PASSES`` come before these.
-    An emitter that declares its operators is
-    given no pass that calls others.  With ``graphs`` they capture graphs, if they do not do
-    so already.  An emitter without graph regions is given none, and a warning is logged.
+    where conditionals cost the emitter little.  ``overlap_collectives`` comes before these,
+    but not ``merge_collectives``, by which ranks with different programs might decide
+    differently.  An emitter that declares its operators is given no pass that calls others.
+    With ``graphs`` they capture graphs, if they do not do so already.  An emitter without
+    graph regions is given none, and a warning is logged.
     """
     import torch
 
@@ -67,7 +65,7 @@ def passes_to_run(
         # Kernels of tiles do not show what they compute, and memory that is used again
         # keeps lines in order.
         at = max(at, 1 + names.index("free_early"))
-        names = (*names[:at], *COLLECTIVE_PASSES, *names[at:])
+        names = (*names[:at], "overlap_collectives", *names[at:])
         if emitter.support.operators is not None:
             return names
         if can_multiply and not torch.are_deterministic_algorithms_enabled():
