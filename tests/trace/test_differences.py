@@ -200,6 +200,22 @@ def test_a_failure_is_placed_after_the_last_value() -> None:
     assert found.message == "B fails, at or before this line: OSError: no"
 
 
+def test_runs_that_both_fail_are_not_compared() -> None:
+    first, second = (
+        parse_program(TWO_LINES.replace("aten.sin", operator))
+        for operator in ("aten.sin", "aten.tan")
+    )
+    found = diff_runs(
+        RunSide("A", first, Failing()),
+        RunSide("B", second, Failing()),
+        [torch.ones(8)],
+        {},
+    )
+    assert isinstance(found, Difference)
+    assert found.kind is DifferenceKind.FAILURE
+    assert found.message.startswith("both runs fail")
+
+
 def test_memory_that_emitted_code_keeps_is_found_where_it_is_asked_for() -> None:
     planted = PLANTED["dropped_free"]
     assert planted.by_pass is not None

@@ -87,8 +87,11 @@ class _DifferenceSearch:
         known = _marked(self.traced_first, self.inputs)
         found = _marked(self.traced_second, self.inputs)
         pairs = match_marks(known.marks, found.marks, same_program=self.same)
+        # What a program that refuses its inputs writes before it does means nothing.
+        both_fail = known.failure is not None and found.failure is not None
         return (
-            self._value_difference(pairs, found)
+            (self._failure(known, found, pairs) if both_fail else None)
+            or self._value_difference(pairs, found)
             or self._failure(known, found, pairs)
             or (self._flow(pairs) if self.same else None)
             or self._difference_without_observations(check_memory)
