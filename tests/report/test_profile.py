@@ -89,25 +89,25 @@ def test_the_text_says_where_the_time_goes() -> None:
 profile of @main with python, medians of 10 calls
 with s0 = 7
 
-  a call       10.0 us
-  with marks   12.5 us (+25%), for 9 marks
+  a call       10.0 µs
+  with marks   12.5 µs (+25%), for 9 marks
                graph regions are replayed in a call, and opened with marks
-  work         9.00 us, of 2 lines with kernels and operators
-  gaps         1.00 us, in which a device waits for these lines
+  work         9.00 µs, of 2 lines with kernels and operators
+  gaps         1.00 µs, in which a device waits for these lines
   host         300 ns and 200 ns before the first line and after the last one
   memory       4 KiB at most, of the program's own, at line 4
 
 the slowest lines:
      time  share  gap before  moved  GB/s  line
-  7.00 us    70%      500 ns  1 MiB   150  5: kernel_call @scale(%a, %b1)
+  7.00 µs    70%      500 ns  1 MiB   150  5: kernel_call @scale(%a, %b1)
       from model.py:12 (mul, add)
-  2.00 us    20%      500 ns  1 MiB   524  4: kernel_call @scale(%a, %b0) (3 times)
+  2.00 µs    20%      500 ns  1 MiB   524  4: kernel_call @scale(%a, %b0) (3 times)
       from model.py:12 (mul, add)
 
 kernels and operators:
      time  share  calls  moved  GB/s  name
-  7.00 us    70%      1  1 MiB   150  aten.mm
-  2.00 us    20%      3  1 MiB   524  @scale
+  7.00 µs    70%      1  1 MiB   150  aten.mm
+  2.00 µs    20%      3  1 MiB   524  @scale
 """
     )
 
@@ -118,7 +118,7 @@ def test_lines_of_equal_layers_are_counted_together() -> None:
         for n in range(3)
     ]
     shown = format_profile(profile([*layers, line(3)]))
-    row = "6.00 us    60%     1.50 us  3 MiB   524  4: free %a0 (3 times, in layers.0-2.fc)"
+    row = "6.00 µs    60%     1.50 µs  3 MiB   524  4: free %a0 (3 times, in layers.0-2.fc)"
     assert f"  {row}\n      from model.py:12 (mul, add); also lines 5, 6\n" in shown
     assert "more with kernels" not in shown
 
@@ -182,6 +182,6 @@ def test_a_trace_has_a_row_for_each_lane() -> None:
 @given(st.integers(0, 10**13))
 def test_times_have_three_digits_and_their_unit(ns: int) -> None:
     value, unit = format_ns(ns).split()
-    factor = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}[unit]
+    factor = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9}[unit]
     assert float(value) * factor == pytest.approx(ns, rel=5e-3)
     assert float(value) < 1000.5 or unit == "s"

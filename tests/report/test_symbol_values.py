@@ -44,3 +44,19 @@ def test_a_value_must_be_of_a_symbol_and_in_its_range(
 ) -> None:
     with pytest.raises(SymbolValueError, match=message):
         choose_values(PROGRAM, given)
+
+
+def test_symbols_that_are_only_checked_are_not_shown() -> None:
+    program = parse_program("""\
+wrapperir 1
+
+program @main(%x: f32[8]) {
+  %c = extern_kernel aten.nonzero.default(%x) : i64[u0, 1]
+  symbol_definition u0: int 0.. = size(%c, 0)
+  symbol_definition u1: int 0.. = size(%x, 0)
+  assert_scalar u1 < 9 "it is too large"
+  return %c
+}
+""")
+    assert [each.name for each in choose_values(program, {})] == ["u0"]
+    assert [each.name for each in choose_values(program, {"u1": 3})] == ["u0", "u1"]

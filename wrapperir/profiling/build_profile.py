@@ -12,7 +12,6 @@ from wrapperir.analysis.line_traffic import LineTraffic, line_traffic
 from wrapperir.diagnostics import LinePath, Position
 from wrapperir.ir.blocks import walk_places
 from wrapperir.ir.line_effects import LineEffects, value_types
-from wrapperir.ir.mentions import argument_symbols, line_symbols
 from wrapperir.profiling.marks import GPU, MarkedProgram
 from wrapperir.profiling.recording import MarkedCall, TimedInterval
 from wrapperir.report import (
@@ -22,6 +21,7 @@ from wrapperir.report import (
     equal_lines,
     line_head,
     line_module,
+    shown_symbols,
 )
 from wrapperir.report.profile import HOST
 
@@ -61,7 +61,7 @@ def build_profile(
         program=program.name,
         emitter=emitter,
         repeats=len(calls),
-        symbols=tuple((x, symbols[x]) for x in _shown_symbols(program) if x in symbols),
+        symbols=tuple((x, symbols[x]) for x in shown_symbols(program) if x in symbols),
         unprofiled_ns=_median(times.plain),
         profiled_ns=_median(call.ns for call in calls),
         mark_ns=found.mark_ns,
@@ -74,20 +74,6 @@ def build_profile(
         lines=lines,
         slices=tuple(_slices(typical, lines)),
     )
-
-
-def _shown_symbols(program: wir.Program) -> list[str]:
-    """Return the symbols of a program, and those of its lines that more than checks use."""
-    lines = [line for line, _ in walk_places(program.lines)]
-    used = {
-        symbol
-        for line in (*lines, *program.symbols)
-        if not isinstance(line, wir.AssertScalarLine)
-        for symbol in line_symbols(line)
-    }
-    own = [x.symbol for x in lines if isinstance(x, wir.SymbolDefinitionLine)]
-    used.update(*map(argument_symbols, program.outputs))
-    return [*(x.symbol for x in program.symbols), *(x for x in own if x in used)]
 
 
 def _median(values: Iterable[int]) -> int:

@@ -15,7 +15,12 @@ from wrapperir.report.profile_json import format_profile_json
 from wrapperir.report.profile_text import format_profile
 from wrapperir.report.profile_trace import format_profile_trace
 from wrapperir.report.spans import line_head
-from wrapperir.report.symbol_values import SymbolValueError, check_values, choose_values
+from wrapperir.report.symbol_values import (
+    SymbolValueError,
+    check_values,
+    choose_values,
+    shown_symbols,
+)
 from wrapperir.report.text import counted, format_report, visible
 from wrapperir.report.timeline import MemoryReport
 
@@ -53,6 +58,7 @@ __all__ = [
     "line_flow",
     "line_head",
     "line_module",
+    "shown_symbols",
     "version_data",
     "visible",
 ]

@@ -10,7 +10,7 @@ from wrapperir.report.text import counted, format_bytes, shortened, visible
 _MOST = 15
 """Lines, and kernels, that the text shows."""
 
-_UNITS = (("s", 1e9), ("ms", 1e6), ("us", 1e3))
+_UNITS = (("s", 1e9), ("ms", 1e6), ("µs", 1e3))
 
 
 def format_profile(profile: Profile) -> str:
@@ -151,7 +151,7 @@ def _rate(bandwidth: float | None) -> str:
 
 
 def format_ns(ns: int) -> str:
-    """Return a time in the largest unit that leaves at least one: ``12.3 us``."""
+    """Return a time in the largest unit that leaves at least one: ``12.3 µs``."""
     for unit, size in _UNITS:
         if abs(ns) >= size:
             value = ns / size

@@ -16,8 +16,8 @@ def format_profile_trace(profile: Profile) -> str:
     """
     facts = {
         "emitter": profile.emitter,
-        "time without marks": f"{profile.unprofiled_ns / 1000} us",
-        "time with marks": f"{profile.profiled_ns / 1000} us",
+        "time without marks": f"{profile.unprofiled_ns / 1000} µs",
+        "time with marks": f"{profile.profiled_ns / 1000} µs",
         **{name: str(value) for name, value in profile.symbols},
     }
     return format_events(_events(profile), facts)

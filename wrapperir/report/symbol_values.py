@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from wrapperir import ir as wir
 from wrapperir.ir.blocks import walk_lines
+from wrapperir.ir.mentions import argument_symbols, line_symbols
 from wrapperir.report.timeline import SymbolValue
 
 USUAL = 64
@@ -17,7 +18,7 @@ class SymbolValueError(ValueError):
 def choose_values(
     program: wir.Program, given: Mapping[str, int]
 ) -> tuple[SymbolValue, ...]:
-    """Return a value for each integer symbol, in the order of the program.
+    """Return a value for each integer symbol that is shown, in the order of the program.
 
     The value is the given one, the value of the symbol's expression, or the value in the
     symbol's range that is nearest to :data:`USUAL`.
@@ -29,13 +30,29 @@ def choose_values(
     defined = (line for line in lines if isinstance(line, wir.SymbolDefinitionLine))
     symbols = [symbol for symbol in defined if symbol.kind is wir.SymbolKind.INT]
     check_values(symbols, {name: (value,) for name, value in given.items()})
+    shown = {*shown_symbols(program), *given}
     values: dict[str, wir.Number] = {}
     chosen: list[SymbolValue] = []
     for symbol in symbols:
         value = _choose(symbol, given.get(symbol.symbol), values)
         values[symbol.symbol] = value.value
-        chosen.append(value)
+        if symbol.symbol in shown:
+            chosen.append(value)
     return tuple(chosen)
+
+
+def shown_symbols(program: wir.Program) -> list[str]:
+    """Return the symbols of a program, and those of its lines that more than checks use."""
+    lines = [*walk_lines(program.lines)]
+    used = {
+        symbol
+        for line in (*lines, *program.symbols)
+        if not isinstance(line, wir.AssertScalarLine)
+        for symbol in line_symbols(line)
+    }
+    own = [x.symbol for x in lines if isinstance(x, wir.SymbolDefinitionLine)]
+    used.update(*map(argument_symbols, program.outputs))
+    return [*(x.symbol for x in program.symbols), *(x for x in own if x in used)]
 
 
 def check_values(
