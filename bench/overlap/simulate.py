@@ -114,7 +114,7 @@ ring and tree, and of their protocols:
 
 | collective of B bytes, on n ranks of h hosts | steps | a rank sends |
 | --- | --- | --- |
-| ring: all-gather, reduce-scatter | n − 1, of which h between hosts | (n − 1)/n B |
+| ring: all-gather, reduce-scatter | n − 1; h of them between hosts | (n − 1)/n B |
 | ring: all-reduce | twice as many | 2 (n − 1)/n B |
 | tree: all-reduce | 2 (n/h − 1) in hosts, 2 log₂ h between them | 2 B |
 

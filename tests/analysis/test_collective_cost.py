@@ -30,7 +30,7 @@ def test_more_bytes_and_more_ranks_take_longer(
 @pytest.mark.parametrize(
     ("operation", "ranks", "host_ranks", "bandwidth"),
     [
-        # NVLink: 450 GB/s, of which 80 % are reached.
+        # NVLink: 80 % of 450 GB/s.
         (Collective.ALL_GATHER, 8, None, 450e9 * 0.8 * 8 / 7),
         (Collective.ALL_REDUCE, 8, None, 450e9 * 0.8 * 4 / 7),
         # Eight adapters of 50 GB/s.

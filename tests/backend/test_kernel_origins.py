@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 import torch
 from attrs import evolve
-from torch._inductor import config
 
 from bench.demo.models import DEMO
-from bench.demo.recording import Recorded, RecordingEmitter
+from bench.demo.recording import Recorded
 from bench.model_run import run_step
 from bench.sweep.model_zoo import ZOO
 from tests.backend.computed_nodes import (
@@ -18,25 +17,16 @@ from tests.backend.computed_nodes import (
     TracedGraph,
     kernel_nodes,
 )
+from tests.backend.recorded_calls import FRONTENDS, recorded_calls
 from wrapperir.ir import KernelCallLine
-from wrapperir.plugin import plugin_manager
 
-FRONTENDS = ("triton", "lowering")
-"""Inductor with Triton kernels, which take no time to build, and our own lowering."""
 DRAWN = 20
 
 
 def traced_programs(
     model: Callable[..., Any], frontend: str, call: Callable[[Callable[..., Any]], object]
 ) -> list[tuple[Recorded, TracedGraph]]:
-    torch._dynamo.reset()
-    recorder = RecordingEmitter(plugin_manager().emitter("python"))
-    options: dict[str, Any] = {"emitter": recorder, "frontend": "lowering"}
-    if frontend != "lowering":
-        options["frontend"] = "inductor"
-    compiled = torch.compile(model, backend="wrapperir", options=options)
-    language = "triton" if frontend == "triton" else "cpp"
-    with config.patch(cpu_backend=language), GraphRecorder() as graphs:
+    with recorded_calls(model, frontend) as (compiled, recorder), GraphRecorder() as graphs:
         call(compiled)
     return list(zip(recorder.recorded, graphs.graphs, strict=True))
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from torch._inductor import config
 
-from bench.demo.recording import RecordingEmitter
+from tests.backend.recorded_calls import FRONTENDS, recorded_calls
 from wrapperir.ir import (
     AllocateLine,
     ExternKernelLine,
@@ -20,12 +19,9 @@ from wrapperir.ir import (
     Program,
 )
 from wrapperir.ir.origins import all_lines
-from wrapperir.plugin import plugin_manager
 from wrapperir.verify import verify
 
 MADE_FROM = (KernelCallLine, ExternKernelLine, AllocateLine, PlaceLine)
-FRONTENDS = ("triton", "lowering")
-"""Inductor with Triton kernels, which take no time to build, and our own lowering."""
 _MARK = re.compile(r"# ([a-z ]+)$")
 
 
@@ -35,13 +31,7 @@ def programs_of(
     *inputs: torch.Tensor,
     backward: bool = False,
 ) -> list[Program]:
-    torch._dynamo.reset()
-    recorder = RecordingEmitter(plugin_manager().emitter("python"))
-    options: dict[str, Any] = {"emitter": recorder, "frontend": "lowering"}
-    if frontend != "lowering":
-        options["frontend"] = "inductor"
-    call = torch.compile(function, backend="wrapperir", options=options)
-    with config.patch(cpu_backend="triton" if frontend == "triton" else "cpp"):
+    with recorded_calls(function, frontend) as (call, recorder):
         result = call(*inputs)
         if backward:
             result.sum().backward()

@@ -7,7 +7,7 @@ import torch
 from attrs import evolve
 
 from tests.cpp_emitter.running import assert_same, load
-from tests.python_emitter.kernel_programs import cpp, program_of
+from tests.python_emitter.kernel_programs import C_NUMBERS, cpp, program_of
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.interp import interpret
 from wrapperir.ir import DType, KernelDefinitionLine, Program, ScalarParameter, tensor
@@ -49,19 +49,7 @@ def assert_runs_as_interpreted(program: Program) -> torch.Tensor:
 
 
 NUMBERS: list[tuple[DType, str, int | float]] = [
-    (DType.I64, "int64_t", -(2**62)),
-    (DType.I32, "int32_t", -7),
-    (DType.I16, "int16_t", 300),
-    (DType.I8, "int8_t", -128),
-    (DType.U64, "uint64_t", 2**63 - 1),
-    (DType.U32, "uint32_t", 2**32 - 1),
-    (DType.U16, "uint16_t", 65535),
-    (DType.U8, "uint8_t", 255),
-    (DType.BOOL, "bool", 1),
-    (DType.F32, "float", 0.1),
-    (DType.F64, "double", 0.1),
-    (DType.F32, "float", 3),
-    (DType.I32, "int32_t", 7.0),
+    *C_NUMBERS,
     *((DType.F16, "c10::Half", value) for value in (0.1, 3, 70000)),
     *((DType.BF16, "c10::BFloat16", value) for value in (0.1, 3, 70000)),
 ]

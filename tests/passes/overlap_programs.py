@@ -68,7 +68,7 @@ def _write(draft: _Draft, draw: st.DrawFn) -> None:
 
 
 def _start(draft: _Draft, draw: st.DrawFn) -> None:
-    """Start a collective; what it writes is no value until the wait."""
+    """Start a collective, which has written nothing before its wait."""
     names = ("all_reduce", "all_gather", "reduce_scatter")
     operation = wir.Collective(draw(st.sampled_from(names)))
     source = draw(st.sampled_from(_large(draft)))

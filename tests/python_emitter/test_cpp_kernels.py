@@ -9,7 +9,7 @@ from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.python_emitter.kernel_programs import BUFFER, cpp, program_of
+from tests.python_emitter.kernel_programs import BUFFER, C_NUMBERS, cpp, program_of
 from tests.python_emitter.running import assert_runs_as_interpreted
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import compile_program
@@ -29,20 +29,8 @@ from wrapperir_python.emitter import PythonEmitter
 
 
 def test_a_cpp_kernel_takes_numbers_of_any_type() -> None:
-    numbers = [
-        (DType.I64, "int64_t", -(2**62)),
-        (DType.I32, "int32_t", -7),
-        (DType.I16, "int16_t", 300),
-        (DType.I8, "int8_t", -128),
-        (DType.U64, "uint64_t", 2**63 - 1),
-        (DType.U32, "uint32_t", 2**32 - 1),
-        (DType.U16, "uint16_t", 65535),
-        (DType.U8, "uint8_t", 255),
-        (DType.BOOL, "bool", 1),
-        (DType.F32, "float", 0.1),
-        (DType.F64, "double", 0.1),
-        (DType.F32, "float", 3),
-        (DType.I32, "int32_t", 7.0),
+    numbers: list[tuple[DType, str, int | float]] = [
+        *C_NUMBERS,
         (DType.U8, "uint8_t", 7.0),
         (DType.BOOL, "bool", 0.5),
     ]

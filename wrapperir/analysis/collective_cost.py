@@ -53,8 +53,7 @@ def _ring(operation: Collective, ranks: int, hosts: int, protocol: Protocol) -> 
         return protocol.start + step
     rounds = 2 if operation is Collective.ALL_REDUCE else 1
     steps = rounds * (ranks - 1)
-    between = rounds * hosts if hosts > 1 else 0
-    between = min(between, steps)
+    between = min(rounds * hosts, steps) if hosts > 1 else 0
     return protocol.start + (steps - between) * protocol.within + between * protocol.between
 
 

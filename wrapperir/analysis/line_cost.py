@@ -11,7 +11,7 @@ from attrs import define, field
 
 from wrapperir import ir as wir
 from wrapperir.analysis.collective_cost import collective_seconds
-from wrapperir.analysis.line_traffic import line_traffic
+from wrapperir.analysis.line_traffic import line_traffic, value_bytes
 from wrapperir.analysis.machines import Machine
 from wrapperir.analysis.sizes import symbol_ranges
 from wrapperir.ir.effects import Effects
@@ -116,14 +116,10 @@ class LineCosts:
         return count(sizes), rate
 
     def _bytes(self, name: str) -> int:
-        type = self.types.get(name)
-        if not isinstance(type, wir.TensorType):
-            return 0
         try:
-            elements = wir.evaluate_int(wir.product(type.size), self.symbols)
+            return value_bytes(self.types[name], self.symbols) if name in self.types else 0
         except wir.EvaluationError:
             return 0
-        return elements * type.dtype.itemsize
 
 
 _TensorSizes: TypeAlias = Sequence[Sequence[int]]

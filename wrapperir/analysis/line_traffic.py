@@ -45,14 +45,18 @@ def line_traffic(
         dict.fromkeys(access.name for access in done.accesses if access.writes),
     ]
     return LineTraffic(
-        *(sum(_bytes(types[n], symbols) for n in each if n in types) for each in names)
+        *(sum(value_bytes(types[n], symbols) for n in each if n in types) for each in names)
     )
 
 
-def _bytes(type: ValueType, symbols: Mapping[str, Number]) -> int:
-    """Return the bytes of a value's elements; 0 for values that are not tensors."""
+def value_bytes(type: ValueType, symbols: Mapping[str, Number]) -> int:
+    """Return the bytes of a value's elements; 0 for values that are not tensors.
+
+    Raises:
+        EvaluationError: a symbol has no value in ``symbols``, or a size has none.
+    """
     if isinstance(type, TupleType):
-        return sum(_bytes(element, symbols) for element in type.elements)
+        return sum(value_bytes(element, symbols) for element in type.elements)
     if not isinstance(type, TensorType):
         return 0
     pairs = zip(type.size, type.stride, strict=True)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from wrapperir.ir import DType
 
@@ -86,18 +86,13 @@ H100 = Machine(
 )
 """DGX H100: datasheet of the H100 SXM (dense), NVLink 4, a 400 Gb/s adapter for a GPU."""
 
-A100 = Machine(
+A100 = evolve(
+    H100,
     name="a100",
     products={**dict.fromkeys(_HALF, 312e12), DType.F32: 19.5e12, DType.F64: 19.5e12},
     other_products=19.5e12,
     memory=2.039e12,
-    reached=0.7,
-    launch=3e-6,
-    host_ranks=8,
     link=Link(within=300e9, between=25e9),
-    linked=0.8,
-    rings=_NCCL_RINGS,
-    trees=_NCCL_TREES,
 )
 """DGX A100: datasheet of the A100 80 GB SXM, NVLink 3, a 200 Gb/s adapter for a GPU."""
 

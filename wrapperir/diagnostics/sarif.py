@@ -3,7 +3,7 @@
 The form is that of SARIF 2.1.0: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -43,9 +43,9 @@ def format_diagnostics_sarif(files: Sequence[CheckedFile], version: str) -> str:
     """
     import json  # loaded late: only tools ask for this form
 
-    names = list(dict.fromkeys(file.name for file in files))
-    found = [(file, each) for file in files for each in file.diagnostics]
-    codes = sorted({each.code for _, each in found})
+    names = {name: i for i, name in enumerate(dict.fromkeys(x.name for x in files))}
+    codes = sorted({each.code for file in files for each in file.diagnostics})
+    rules = {code: index for index, code in enumerate(codes)}
     driver = {
         "name": "wrapperir",
         "semanticVersion": version,
@@ -56,8 +56,7 @@ def format_diagnostics_sarif(files: Sequence[CheckedFile], version: str) -> str:
         "columnKind": "unicodeCodePoints",
         "artifacts": [{"location": _location(name)} for name in names],
         "results": [
-            _result(file, each, names.index(file.name), codes.index(each.code))
-            for file, each in found
+            result for file in files for result in _results(file, names[file.name], rules)
         ],
     }
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2)
@@ -80,25 +79,26 @@ def _location(name: str) -> dict[str, object]:
     return {"uri": path.as_uri() if path.is_absolute() else quote(path.as_posix())}
 
 
-def _result(
-    file: CheckedFile, diagnostic: Diagnostic, index: int, rule: int
-) -> dict[str, object]:
+def _results(
+    file: CheckedFile, index: int, rules: Mapping[Code, int]
+) -> Iterator[dict[str, object]]:
     places = DiagnosticPlaces(file.text, file.positions, file.name)
-    at = places.position(diagnostic.path, diagnostic.position, diagnostic.subject)
-    hint = "" if diagnostic.hint is None else f" (hint: {diagnostic.hint})"
-    origin = "" if diagnostic.origin is None else f" (from {diagnostic.origin})"
-    related = [
-        _place(file, index, places.position(note.path, note.position), note.message)
-        for note in diagnostic.notes
-    ]
-    return {
-        "ruleId": diagnostic.code.value,
-        "ruleIndex": rule,
-        "level": diagnostic.severity.value,
-        "message": {"text": f"{diagnostic.message}{origin}{hint}"},
-        "locations": [_place(file, index, at)],
-        **({"relatedLocations": _numbered(related)} if related else {}),
-    }
+    for diagnostic in file.diagnostics:
+        at = places.position(diagnostic.path, diagnostic.position, diagnostic.subject)
+        hint = "" if diagnostic.hint is None else f" (hint: {diagnostic.hint})"
+        origin = "" if diagnostic.origin is None else f" (from {diagnostic.origin})"
+        related = [
+            _place(file, index, places.position(note.path, note.position), note.message)
+            for note in diagnostic.notes
+        ]
+        yield {
+            "ruleId": diagnostic.code.value,
+            "ruleIndex": rules[diagnostic.code],
+            "level": diagnostic.severity.value,
+            "message": {"text": f"{diagnostic.message}{origin}{hint}"},
+            "locations": [_place(file, index, at)],
+            **({"relatedLocations": _numbered(related)} if related else {}),
+        }
 
 
 def _numbered(places: Iterable[dict[str, object]]) -> list[dict[str, object]]:

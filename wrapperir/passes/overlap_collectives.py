@@ -18,6 +18,7 @@ from wrapperir.passes.overlap_report import (
 )
 from wrapperir.passes.overlap_schedule import (
     OverlapProblem,
+    Prediction,
     delay_waits,
     predict,
     raise_starts,
@@ -130,18 +131,22 @@ def _overlapped(
     """Return the lines of a block in their new order, and what was decided."""
     block = BlockNodes.of(body, costs)
     problem = block.problem(costs)
-    limit = int(predict(problem).peak * max(factor, 1.0))
+    before = predict(problem)
+    limit = int(before.peak * max(factor, 1.0))
     order, kept = None, "it uses several streams of a device"
     if order_streams(block.found.effects).is_trivial:
-        order, kept = _faster_order(problem, limit)
+        order, kept = _faster_order(problem, before.seconds, limit)
     ordered = problem if order is None else problem.ordered(order)
     lines = body.lines if order is None else block.ordered(order)
-    return lines, _decided(block, costs, (problem, ordered), limit, kept)
+    after = before if order is None else predict(ordered)
+    decided = _decided(block, costs, (problem, ordered), (before, after), limit, kept)
+    return lines, decided
 
 
-def _faster_order(problem: OverlapProblem, limit: int) -> tuple[list[int] | None, str]:
-    """Return an order that is predicted to be faster, or why there is none."""
-    before = predict(problem)
+def _faster_order(
+    problem: OverlapProblem, before: float, limit: int
+) -> tuple[list[int] | None, str]:
+    """Return an order that is predicted to take less than ``before``, or why none does."""
     fitting: list[tuple[float, list[int]]] = []
     for looks_ahead in (False, True):
         for share in _SHARES:
@@ -155,7 +160,7 @@ def _faster_order(problem: OverlapProblem, limit: int) -> tuple[list[int] | None
     if not fitting:
         return None, "faster orders need more memory than the limit"
     seconds, order = min(fitting, key=lambda found: found[0])
-    if seconds < before.seconds - _LEAST_GAIN:
+    if seconds < before - _LEAST_GAIN:
         return order, ""
     return None, "no other order is predicted to be faster"
 
@@ -164,12 +169,13 @@ def _decided(
     block: BlockNodes,
     costs: LineCosts,
     problems: tuple[OverlapProblem, OverlapProblem],
+    predictions: tuple[Prediction, Prediction],
     limit: int,
     kept: str,
 ) -> BlockOverlap:
     """Return the decisions for a block, from its problem before and after."""
     old, new = problems
-    before, after = predict(old), predict(new)
+    before, after = predictions
     queues: dict[str, float] = {}
     for each in old.collectives:
         queues[each.queue] = queues.get(each.queue, 0.0) + each.seconds

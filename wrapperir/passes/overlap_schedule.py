@@ -237,7 +237,7 @@ class _Scheduler:
     waiting: list[int] = field(factory=list[int])
     ready: list[int] = field(factory=list[int])
     held: list[tuple[float, int]] = field(factory=list[tuple[float, int]])
-    aside: list[int] = field(factory=list[int])
+    aside: set[int] = field(factory=set[int])
     placed: list[bool] = field(factory=list[bool])
     is_held: list[bool] = field(factory=list[bool])
     live_before: list[int] = field(factory=list[int])
@@ -307,9 +307,9 @@ class _Scheduler:
                 heappush(self.held, (self.due[node], node))
                 self.is_held[node] = True
             elif node in self.opening and node != turn and self.held:
-                self.aside.append(node)
+                self.aside.add(node)
             elif self.held and self._is_too_much(node, turn):
-                self.aside.append(node)
+                self.aside.add(node)
                 tried += _MOST_TRIED + 1 if node == turn else 1
             else:
                 self._place(run, node)
