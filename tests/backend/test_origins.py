@@ -7,18 +7,22 @@ from typing import Any
 
 import pytest
 import torch
+from attrs import evolve
 
 from tests.backend.recorded_calls import FRONTENDS, recorded_calls
 from wrapperir.ir import (
     AllocateLine,
+    BufferRef,
     ExternKernelLine,
     KernelCallLine,
     Line,
     OriginTable,
     PlaceLine,
     Program,
+    Provenance,
 )
 from wrapperir.ir.origins import all_lines
+from wrapperir.report import copy_reasons, line_flow
 from wrapperir.verify import verify
 
 MADE_FROM = (KernelCallLine, ExternKernelLine, AllocateLine, PlaceLine)
@@ -209,6 +213,40 @@ def test_what_is_recomputed_is_named(frontend: str) -> None:
     (program,) = programs_of(recomputed, frontend, torch.randn(64, 64))
     (both,) = [line for line, words in marks(recomputed).items() if words == {"both"}]
     assert all(both in lines_named(program, line) for line in kernels_in(program))
+
+
+def separate(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    total = x.sin()  # first
+    total = total.sum(0)  # first
+    turned = y[:, :8]  # second
+    turned = turned.t()  # second
+    return total, turned.contiguous()  # second
+
+
+@pytest.mark.parametrize("frontend", ["inductor", "lowering"])
+def test_what_separate_loops_of_one_kernel_write_has_its_own_nodes(frontend: str) -> None:
+    (program,) = programs_of(separate, frontend, torch.randn(64, 32), torch.randn(16, 16))
+    (kernel,) = kernels_in(program)
+    wanted = [
+        {line for line, words in marks(separate).items() if word in words}
+        for word in ("first", "second")
+    ]
+    assert lines_named(program, kernel) == set.union(*wanted)
+    flow = line_flow(program)
+    names = [each.name for each in program.outputs if isinstance(each, BufferRef)]
+    for name, lines in zip(names, wanted, strict=True):
+        (allocation,) = [x for x in program.lines if getattr(x, "result", None) == name]
+        assert lines_named(program, allocation) == lines
+        origins = Provenance(origins=flow.origins_of_values()[name])
+        assert lines_named(program, evolve(allocation, provenance=origins)) == lines
+    (reasons,) = copy_reasons(program, flow).values()
+    (reason,) = reasons
+    assert reason.values == (names[1],)
+    operators = {x.name: x.operator for x in program.origins}
+    assert {operators[name] for name in reason.views} <= {
+        "aten.slice.Tensor",
+        "aten.t.default",
+    }
 
 
 def copied(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:

@@ -153,11 +153,12 @@ COPY = TEXT.replace(
 
 def test_a_copy_names_the_views_that_it_copies_and_who_reads_it() -> None:
     (line,) = explained("clone", COPY).lines
-    assert line.copy == ExplainedCopy(views=("t",), readers=(18,), whole=True)
+    copy = ExplainedCopy(values=(), views=("t",), readers=(18,), whole=True)
+    assert line.copies == (copy,)
     assert "      copies what it reads through t, for line 18\n" in format_explanation(
         explained("clone", COPY)
     )
-    assert [line.copy for line in explained(None).lines] == [None, None]
+    assert [line.copies for line in explained(None).lines] == [(), ()]
 
 
 def test_a_kernel_that_does_more_also_copies() -> None:
@@ -166,10 +167,54 @@ def test_a_kernel_that_does_more_also_copies() -> None:
         "kernel_call @fused(%y, %z) from(clone, neg, t)",
     )
     (line, _) = explained("clone", text).lines
-    assert line.copy is not None
-    assert not line.copy.whole
+    (copy,) = line.copies
+    assert not copy.whole
     shown = format_explanation(explained("@fused", text))
     assert "      also copies, and reads through t, for line 17\n" in shown
+
+
+TWO_LOOPS = """\
+wrapperir 1
+
+kernel_definition @both cpp(x: read f32*, y: write f32*, z: write f32*) {
+  entry = both
+  source {
+    | extern "C" void both(const float* x, float* y, float* z) {}
+  }
+}
+
+program @main(%x: f32[8, 8]) {
+  %y = allocate f32[8, 8] from(exp)
+  %z = allocate f32[8, 8] from(clone, t)
+  kernel_call @both(%x, %y, %z) from(exp, clone, t)
+  %a = extern_kernel aten.neg.default(%y) : f32[8, 8] from(neg)
+  %b = extern_kernel aten.neg.default(%z) : f32[8, 8] from(neg_1)
+  kernel_call @both(%x, %b, %y) from(exp, clone, t)
+  return %a, %b, %y, %z
+}
+
+origins {
+  exp: aten.exp.default
+  t: aten.t.default
+  clone: aten.clone.default
+  neg, neg_1: aten.neg.default
+}
+"""
+
+
+def test_what_separate_loops_write_has_its_own_nodes_and_readers() -> None:
+    (made, first, read, later) = explained("%y", TWO_LOOPS).lines
+    assert (made.nodes, first.nodes, first.others) == (("exp",), ("exp",), ("clone", "t"))
+    assert (read.does, later.others) == (("reads",), ())
+    (kernel, *_) = explained("@both", TWO_LOOPS).lines
+    (copy,) = kernel.copies
+    assert copy == ExplainedCopy(values=("z",), views=("t",), readers=(15,), whole=True)
+    shown = format_explanation(explained("@both", TWO_LOOPS))
+    assert "      copies to %z what it reads through t, for line 15\n" in shown
+    nodes = [x.origin.name for x in explained("%z", TWO_LOOPS).nodes]
+    assert nodes == ["clone", "t"]
+    nodes = [x.origin.name for x in explained("%y", TWO_LOOPS).nodes]
+    assert nodes == ["exp", "clone", "t"]  # either loop may have written it later
 
 
 def test_equal_lines_and_nodes_of_equal_layers_are_shown_once() -> None:

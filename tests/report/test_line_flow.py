@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from tests.draws import draws
 from wrapperir.ir import Program
 from wrapperir.report import copy_reasons, line_flow
+from wrapperir.report.line_flow import origins_of
 from wrapperir.testing import programs
 from wrapperir.text import parse_program
 
@@ -28,7 +29,7 @@ def test_views_and_reused_memory_are_of_the_line_that_last_wrote_them() -> None:
     flow = line_flow(parse_program(TEXT))
     assert flow.sources == ((), (), (), (), (1,), (), (5,))
     assert flow.views == ((), (), (), (), (2,), (), ())
-    assert flow.readers()[1] == [4]
+    assert flow.readers()[1, "a"] == [4]
 
 
 @settings(max_examples=draws(60, fuzz=600), deadline=None)
@@ -40,9 +41,15 @@ def test_values_flow_from_earlier_lines_that_write(program: Program) -> None:
         for source in sources:
             done = flow.effects[source]
             assert any(each.writes for each in done.accesses) or done.definitions
-            assert index in flow.readers()[source]
-    for index, reason in copy_reasons(program, flow).items():
+        assert list(dict.fromkeys(x for x, _ in flow.reads[index])) == [*sources]
+        for source, memory in flow.reads[index]:
+            assert index in flow.readers()[source, memory]
+            assert memory in {value.memory for value in flow.writes[source]}
+    for line, writes in zip(flow.lines, flow.writes, strict=True):
+        assert all({*value.origins} <= {*origins_of(line)} for value in writes)
+    for index, reasons in copy_reasons(program, flow).items():
         line = flow.lines[index]
-        assert line.provenance is not None
-        assert {*reason.nodes} <= {*line.provenance.origins}
-        assert reason.nodes
+        for reason in reasons:
+            assert {*reason.nodes} <= {*origins_of(line)}
+            assert reason.nodes
+            assert {*reason.values} <= {value.name for value in flow.writes[index]}

@@ -87,3 +87,7 @@ def test_links_agree_with_what_explain_says(program: Program) -> None:
         assert [found.lines[call].number for call in kernel.calls] == [
             line.number for line in explained
         ]
+    for value in found.values:
+        explained_nodes = explain(program, positions, f"%{value.name}").nodes
+        names = [found.nodes[node].name for node in value.nodes]
+        assert names == [node.origin.name for node in explained_nodes]

@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Page
 
 from tests.report.conftest import Opener
+from tests.report.test_explanation import TWO_LOOPS
 from tests.view.small_program import write_model
 from tests.view.test_view_page import lit, viewed
 from wrapperir.emit.pipeline import find_emitter
@@ -93,6 +94,20 @@ def test_a_copy_says_which_views_made_it_necessary_and_for_whom(page: Page) -> N
     assert "line 12, aten.mm.default" in details
     page.locator("#details button", has_text="t_2 (t").click()
     assert page.locator("#details h2").inner_text() == "node t_2"
+
+
+def test_each_copy_of_a_kernel_has_a_reason_and_a_value_its_own_nodes(
+    opener: Opener,
+) -> None:
+    page = opener.open(format_view(viewed(TWO_LOOPS, [])), height=1000)
+    page.locator(".panel[data-name=program] .line", has_text="kernel_call").first.click()
+    details = page.locator("#details")
+    copies = details.locator(".item", has_text="copies what these views").inner_text()
+    assert copies.replace(" ", "").startswith("line13to%zcopies")
+    assert "line 15, aten.neg.default" in copies
+    details.locator("button", has_text="%z").first.click()
+    assert page.locator("#details h2").inner_text() == "value %z"
+    assert "exp" not in details.inner_text().split("of the graph")[1]
 
 
 def test_every_range_of_emitted_code_is_a_click_away(page: Page) -> None:

@@ -63,6 +63,21 @@ class KernelLaunch:
     origins: tuple[NodeOrigin, ...] = ()
     in_place: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The buffers that the kernel writes."""
+        pairs = zip(self.buffers, self.kernel.buffers, strict=True)
+        return tuple(name for name, buffer in pairs if buffer.access.writes)
+
+    @property
+    def fault_origins(self) -> tuple[NodeOrigin, ...]:
+        """What the kernel computes, if it has checks."""
+        return () if self.kernel.fault is None else self.origins
+
+    def origins_of(self, buffer: str) -> tuple[NodeOrigin, ...]:
+        """Return what the kernel computes, for a buffer that it writes."""
+        return self.origins
+
 
 @frozen(kw_only=True)
 class SizeSymbol:

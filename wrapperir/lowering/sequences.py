@@ -28,14 +28,41 @@ _MOST_KERNELS = 16
 
 @frozen(kw_only=True)
 class SequenceLaunch:
-    """A sequence of kernels and its arguments, as in a :class:`~.kernel.KernelLaunch`."""
+    """A sequence of kernels and its arguments, as in a :class:`~.kernel.KernelLaunch`.
+
+    ``launches`` are those that were joined.
+    """
 
     kernel: KernelSequence
+    launches: tuple[KernelLaunch, ...]
     buffers: tuple[str, ...]
     symbols: tuple[str, ...] = ()
-    messages: tuple[str, ...] = ()
-    origins: tuple[NodeOrigin, ...] = ()
     in_place: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def messages(self) -> tuple[str, ...]:
+        """The messages of all checks, in order."""
+        return tuple(message for each in self.launches for message in each.messages)
+
+    @property
+    def origins(self) -> tuple[NodeOrigin, ...]:
+        """What all kernels compute."""
+        return tuple(origin for each in self.launches for origin in each.origins)
+
+    @property
+    def fault_origins(self) -> tuple[NodeOrigin, ...]:
+        """What the kernel with checks computes."""
+        return tuple(x for each in self.launches for x in each.fault_origins)
+
+    def origins_of(self, buffer: str) -> tuple[NodeOrigin, ...]:
+        """Return what the kernels compute that write a buffer."""
+        final = _final_names(self.launches)
+        return tuple(
+            origin
+            for launch in self.launches
+            if any(final.get(name, name) == buffer for name in launch.written)
+            for origin in launch.origins
+        )
 
 
 ProgramItem: TypeAlias = Union[KernelLaunch, SequenceLaunch, ExternCall]
@@ -174,9 +201,8 @@ def _joined(
         named[sequence] = evolve(sequence, name=name)
     return SequenceLaunch(
         kernel=named[sequence],
+        launches=tuple(launches),
         buffers=tuple(arguments.buffers),
         symbols=tuple(arguments.symbols),
-        messages=tuple(message for each in launches for message in each.messages),
-        origins=tuple(part for each in launches for part in each.origins),
         in_place=tuple((last, name) for name, last in final.items() if name in known),
     )

@@ -1,7 +1,7 @@
 """What a place, module, node, kernel or buffer became in a program, or came from."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 
 from attrs import evolve, frozen
@@ -49,10 +49,12 @@ class ExplainedNode:
 class ExplainedCopy:
     """Why a line copies: the nodes whose views it copies, and who reads the copy.
 
-    ``readers`` are the numbers of lines in the text.  A line that is not ``whole`` does
-    more than copy, and has other views too.
+    ``values`` are what it writes the copy to, if it writes others too.  ``readers`` are the
+    numbers of lines in the text.  What is not ``whole`` is more than a copy, and has other
+    views too.
     """
 
+    values: tuple[str, ...]
     views: tuple[str, ...]
     readers: tuple[int, ...]
     whole: bool
@@ -78,7 +80,7 @@ class ExplainedLine:
     does: tuple[str, ...] = ()
     module: str | None = None
     equal_to: int | None = None
-    copy: ExplainedCopy | None = None
+    copies: tuple[ExplainedCopy, ...] = ()
 
 
 @frozen
@@ -145,7 +147,7 @@ class _SubjectSearch:
         self.program = program
         self.positions = positions
         self.table = OriginTable(program)
-        flow = line_flow(program)
+        flow = self.flow = line_flow(program)
         self.found = [
             _LineFacts(index, line, path, effects)
             for index, ((line, path), effects) in enumerate(
@@ -169,18 +171,18 @@ class _SubjectSearch:
         name = subject[1:]
         names = [each.name for each in self.program.inputs]
         names += [each.name for each in self.program.constants]
-        names += [made.name for each in self.found for made in each.effects.definitions]
+        values = self.flow.origins_of_values()
+        names += values
         if name not in names:
             raise _unknown(subject, [f"%{each}" for each in names])
         lines: list[ExplainedLine] = []
-        made: dict[str, None] = {}
         for each in self.found:
             does = _does(each.effects, name)
             if does:
-                lines.append(evolve(self._line(each, each.origins), does=does))
-            if "makes" in does or "writes" in does:
-                made.update(dict.fromkeys(each.origins))
-        return self._explanation(SubjectKind.BUFFER, subject, made, lines)
+                writes = [x for x in self.flow.writes[each.index] if x.name == name]
+                own = writes[0].origins if writes else each.origins
+                lines.append(evolve(self._line(each, own), does=does))
+        return self._explanation(SubjectKind.BUFFER, subject, values.get(name, ()), lines)
 
     def nodes(self, subject: str) -> Explanation:
         kind, chosen = self._chosen(subject)
@@ -261,19 +263,19 @@ class _SubjectSearch:
             ),
             module=line_module(line, self.table),
             equal_to=self._number(self.equal[found.index]),
-            copy=self._copy(found.index),
+            copies=tuple(self._copies(found.index)),
         )
 
-    def _copy(self, line: int) -> ExplainedCopy | None:
-        reason = self.copies.get(line)
-        if reason is None:
-            return None
-        readers = map(self._number, reason.readers)
-        return ExplainedCopy(
-            views=reason.views,
-            readers=tuple(x for x in readers if x is not None),
-            whole=reason.whole,
-        )
+    def _copies(self, line: int) -> Iterator[ExplainedCopy]:
+        for reason in self.copies.get(line, ()):
+            others = len(self.flow.writes[line]) > len(reason.values)
+            numbers = map(self._number, reason.readers)
+            yield ExplainedCopy(
+                values=reason.values if others else (),
+                views=reason.views,
+                readers=tuple(x for x in numbers if x is not None),
+                whole=reason.whole,
+            )
 
     def _number(self, index: int) -> int | None:
         position = self.positions.get(self.found[index].path)

@@ -82,17 +82,18 @@ def _line_rows(equal: list[ExplainedLine]) -> Iterator[str]:
         yield f"      from {listed(line.nodes)}"
     if line.others:
         yield f"      fused with {listed(line.others)}"
-    if line.copy is not None:
-        yield f"      {_copy_text(line.copy)}"
+    for copy in line.copies:
+        yield f"      {_copy_text(copy)}"
     if line.passes:
         yield f"      by {', '.join(line.passes)}"
 
 
 def _copy_text(copy: ExplainedCopy) -> str:
     views = f" through {listed(copy.views)}" if copy.views else ""
-    does = f"copies what it reads{views}"
+    to = f" to {listed(tuple(f'%{name}' for name in copy.values))}" if copy.values else ""
+    does = f"copies{to} what it reads{views}"
     if not copy.whole:
-        does = f"also copies, and reads{views}" if views else "also copies"
+        does = f"also copies{to}, and reads{views}" if views else f"also copies{to}"
     if not copy.readers:
         return does
     readers = listed(tuple(map(str, copy.readers)))
@@ -186,13 +187,15 @@ def _line_object(line: ExplainedLine) -> dict[str, object]:
         "does": line.does,
         "module": line.module,
         "equal_to": line.equal_to,
-        "copy": None
-        if line.copy is None
-        else {
-            "views": line.copy.views,
-            "readers": line.copy.readers,
-            "whole": line.copy.whole,
-        },
+        "copies": [
+            {
+                "values": copy.values,
+                "views": copy.views,
+                "readers": copy.readers,
+                "whole": copy.whole,
+            }
+            for copy in line.copies
+        ],
     }
 
 

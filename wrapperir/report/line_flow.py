@@ -1,17 +1,34 @@
 """Which lines write the bytes that a line reads."""
 
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
+from typing import Any, TypeVar
 
 from attrs import field, frozen
 
-from wrapperir.ir import BodyLine, BufferRef, ExternKernelLine, Program
+from wrapperir.ir import BodyLine, BufferRef, ExternKernelLine, KernelCallLine, Program
 from wrapperir.ir.blocks import walk_places
 from wrapperir.ir.effects import Effects, NestedBlock, Origin
 from wrapperir.ir.line_effects import LineEffects
 from wrapperir.ir.mentions import buffers_in
 
+T = TypeVar("T")
+
 _SHARING = (Origin.VIEW, Origin.MOVED, Origin.ELEMENT)
 """Where the memory of a value is from, if it holds what its source held."""
+
+
+@frozen
+class LineWrite:
+    """A value that a line writes: its name there, that of its memory, and its nodes.
+
+    A kernel of several values may have separate loops for them.  The line that makes memory
+    names the nodes of those that write it first, and so of the first kernel that writes it
+    only these are ``origins``.
+    """
+
+    name: str
+    memory: str
+    origins: tuple[str, ...]
 
 
 @frozen
@@ -19,21 +36,40 @@ class LineFlow:
     """The flow of values between the lines of a program, of nested blocks too.
 
     Lines are indices in the order of the text.  ``sources`` has the lines that last wrote
-    what a line reads, and ``views`` the lines whose views it reads that through.
+    what a line reads, ``reads`` these with the name of the memory that they wrote, and
+    ``views`` the lines whose views it reads that through.  ``writes`` has what a line
+    writes.
     """
 
     lines: tuple[BodyLine, ...]
     effects: tuple[Effects, ...]
     sources: tuple[tuple[int, ...], ...]
+    reads: tuple[tuple[tuple[int, str], ...], ...]
     views: tuple[tuple[int, ...], ...]
+    writes: tuple[tuple[LineWrite, ...], ...]
 
-    def readers(self) -> list[list[int]]:
-        """Return the lines that read what each line wrote."""
-        found: list[list[int]] = [[] for _ in self.lines]
-        for reader, sources in enumerate(self.sources):
-            for source in sources:
-                found[source].append(reader)
+    def readers(self) -> dict[tuple[int, str], list[int]]:
+        """Return the lines that read what a line wrote, by that line and the memory."""
+        found: dict[tuple[int, str], list[int]] = {}
+        for reader, reads in enumerate(self.reads):
+            for written in reads:
+                found.setdefault(written, []).append(reader)
         return found
+
+    def origins_of_values(self) -> dict[str, tuple[str, ...]]:
+        """Return the nodes of the lines that make or write each value, by its name."""
+        found: dict[str, dict[str, None]] = {}
+        for line, done, writes in zip(self.lines, self.effects, self.writes, strict=True):
+            for made in done.definitions:
+                found.setdefault(made.name, {}).update(dict.fromkeys(origins_of(line)))
+            for value in writes:
+                found.setdefault(value.name, {}).update(dict.fromkeys(value.origins))
+        return {name: tuple(origins) for name, origins in found.items()}
+
+
+def origins_of(line: BodyLine) -> tuple[str, ...]:
+    """Return the names of the nodes that a line came from."""
+    return () if line.provenance is None else line.provenance.origins
 
 
 def line_flow(program: Program) -> LineFlow:
@@ -47,8 +83,15 @@ def line_flow(program: Program) -> LineFlow:
     effects = tuple(map(effects_of.visit, lines))
     values = _Values()
     for index, done in enumerate(effects):
-        values.enter(index, done, _written_only(lines[index]))
-    return LineFlow(lines, effects, tuple(values.sources), tuple(values.views))
+        values.enter(index, lines[index], done)
+    return LineFlow(
+        lines=lines,
+        effects=effects,
+        sources=tuple(_each(line for line, _ in each) for each in values.reads),
+        reads=tuple(values.reads),
+        views=tuple(values.views),
+        writes=tuple(values.writes),
+    )
 
 
 def _written_only(line: BodyLine) -> frozenset[str]:
@@ -64,35 +107,55 @@ def _written_only(line: BodyLine) -> frozenset[str]:
 class _Values:
     """What is known of values so far: their memory, and what wrote it last."""
 
-    sources: list[tuple[int, ...]] = field(factory=list[tuple[int, ...]])
+    reads: list[tuple[tuple[int, str], ...]] = field(factory=list[Any])
     views: list[tuple[int, ...]] = field(factory=list[tuple[int, ...]])
+    writes: list[tuple[LineWrite, ...]] = field(factory=list[tuple[LineWrite, ...]])
     _roots: dict[str, str] = field(factory=dict[str, str])
     _viewed: dict[str, tuple[int, ...]] = field(factory=dict[str, tuple[int, ...]])
     _writers: dict[str, int] = field(factory=dict[str, int])
+    _makers: dict[str, tuple[str, ...]] = field(factory=dict[str, tuple[str, ...]])
+    """The origins of the line that made memory, until another writes it."""
 
-    def enter(self, line: int, done: Effects, written_only: Container[str]) -> None:
+    def enter(self, index: int, line: BodyLine, done: Effects) -> None:
         """Add what a line reads, then what it defines and writes."""
+        written_only = _written_only(line)
         reads = (each.name for each in done.accesses if each.reads)
         read = [name for name in reads if name not in written_only]
-        writers = (self._writers.get(self._root(name)) for name in read)
-        self.sources.append(_each(x for x in writers if x is not None))
+        roots = _each(self._root(name) for name in read)
+        known = [(self._writers[root], root) for root in roots if root in self._writers]
+        self.reads.append(tuple(known))
         self.views.append(_each(x for name in read for x in self._viewed.get(name, ())))
         for nested in done.blocks:
             self._enter_block(nested)
+        new: list[str] = []
         for made in done.definitions:
             self._viewed.pop(made.name, None)
             self._roots[made.name] = made.name
             if made.source is not None and made.origin in _SHARING:
-                self._roots[made.name] = self._root(made.source)
-                own = (line,) if made.origin is Origin.VIEW else ()
+                root = self._roots[made.name] = self._root(made.source)
+                own = (index,) if made.origin is Origin.VIEW else ()
                 self._viewed[made.name] = (*self._viewed.get(made.source, ()), *own)
+                if made.origin is Origin.MOVED:
+                    self._makers[root] = origins_of(line)
             elif made.origin in (Origin.OPERATOR, Origin.BLOCK):
-                self._writers[made.name] = line
+                new.append(made.name)
             else:
                 self._writers.pop(made.name, None)
-        for access in done.accesses:
-            if access.writes:
-                self._writers[self._root(access.name)] = line
+                self._makers[made.name] = origins_of(line)
+        names = _each((*new, *(each.name for each in done.accesses if each.writes)))
+        has_loops = isinstance(line, KernelCallLine) and len(names) > 1
+        self.writes.append(
+            tuple([self._written(name, line, has_loops=has_loops) for name in names])
+        )
+        for value in self.writes[-1]:
+            self._writers[value.memory] = index
+            self._makers.pop(value.memory, None)
+
+    def _written(self, name: str, line: BodyLine, *, has_loops: bool) -> LineWrite:
+        root, all_origins = self._root(name), origins_of(line)
+        own = self._makers.get(root, ())
+        is_known = has_loops and own and {*own} <= {*all_origins}
+        return LineWrite(name, root, own if is_known else all_origins)
 
     def _enter_block(self, nested: NestedBlock) -> None:
         for parameter, operand in zip(
@@ -106,5 +169,5 @@ class _Values:
         return self._roots.get(name, name)
 
 
-def _each(numbers: Iterable[int]) -> tuple[int, ...]:
-    return tuple(dict.fromkeys(numbers))
+def _each(items: Iterable[T]) -> tuple[T, ...]:
+    return tuple(dict.fromkeys(items))

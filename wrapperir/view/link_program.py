@@ -19,6 +19,7 @@ from wrapperir.view.links import (
     LinkedNode,
     LinkedPlace,
     LinkedProgram,
+    LinkedValue,
     ShownFile,
 )
 
@@ -60,6 +61,7 @@ def link_program(
         kernels=_kernels(shown),
         files=tuple(map(read_file, files)),
         copies=_copies(program, flow),
+        values=_values(program, flow),
         codes=tuple(codes),
     )
 
@@ -94,12 +96,22 @@ def _copies(program: wir.Program, flow: LineFlow) -> tuple[LinkedCopy, ...]:
     return tuple(
         LinkedCopy(
             line=line,
+            values=reason.values if len(flow.writes[line]) > len(reason.values) else (),
             nodes=tuple(nodes[name] for name in reason.nodes),
             views=tuple(nodes[name] for name in reason.views),
             readers=reason.readers,
             whole=reason.whole,
         )
-        for line, reason in copy_reasons(program, flow).items()
+        for line, reasons in copy_reasons(program, flow).items()
+        for reason in reasons
+    )
+
+
+def _values(program: wir.Program, flow: LineFlow) -> tuple[LinkedValue, ...]:
+    nodes = {name: index for index, name in enumerate(origins_by_name(program))}
+    return tuple(
+        LinkedValue(name=value, nodes=tuple(nodes[name] for name in names))
+        for value, names in flow.origins_of_values().items()
     )
 
 

@@ -72,14 +72,24 @@ class LinkedKernel:
 class LinkedCopy:
     """Why a line copies: the nodes that copy, the views that they copy, and who reads it.
 
-    A copy that is ``whole`` is all that the line does.
+    ``values`` are what it writes the copy to, if it writes others too.  What is ``whole``
+    is only a copy.
     """
 
     line: int
+    values: tuple[str, ...]
     nodes: tuple[int, ...]
     views: tuple[int, ...]
     readers: tuple[int, ...]
     whole: bool
+
+
+@frozen(kw_only=True)
+class LinkedValue:
+    """A value, and the nodes of the lines that make and write it."""
+
+    name: str
+    nodes: tuple[int, ...]
 
 
 @frozen(kw_only=True)
@@ -152,4 +162,5 @@ class LinkedProgram:
     kernels: tuple[LinkedKernel, ...]
     files: tuple[ShownFile, ...]
     copies: tuple[LinkedCopy, ...] = ()
+    values: tuple[LinkedValue, ...] = ()
     codes: tuple[EmittedCode, ...] = ()

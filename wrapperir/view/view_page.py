@@ -24,6 +24,7 @@ from wrapperir.view.links import (
     LinkedNode,
     LinkedPlace,
     LinkedProgram,
+    LinkedValue,
     ShownDecision,
     ShownFile,
 )
@@ -106,6 +107,7 @@ def _page_data(view: ProgramView) -> PageData:
         "places": _columns(LinkedPlace, program.places),
         "kernels": _columns(LinkedKernel, program.kernels),
         "copies": _columns(LinkedCopy, program.copies),
+        "values": _columns(LinkedValue, program.values),
         "files": [_file(each) for each in program.files],
         "codes": [_code(each) for each in program.codes],
         **kind_data(),

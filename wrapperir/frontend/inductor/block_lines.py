@@ -275,7 +275,7 @@ def _lower_block(
     for parameter, operand in lent.items():
         if parameter in scope.mutated and isinstance(operand, wir.BufferRef):
             outer.write(operand.name)
-    own = with_memory_origins(scope.lines)
+    own = with_memory_origins(scope.lines, scope.session.memory_origins)
     return wir.Block(parameters=parameters, lines=own, results=results)
 
 

@@ -98,7 +98,7 @@ def build_program(wrapper: "CaptureWrapper") -> Lowered:
             for name, tensor in session.constants.items()
         ),
         definitions=_finished_definitions(session),
-        lines=with_memory_origins(scope.lines),
+        lines=with_memory_origins(scope.lines, session.memory_origins),
         outputs=outputs,
     )
     program = lower_collectives(session.origins.listed(program))

@@ -7,7 +7,7 @@ origins, and a call those nodes whose result it then puts in memory.
 
 import contextlib
 import operator
-from collections.abc import Callable, Generator, Iterable, Set
+from collections.abc import Callable, Generator, Iterable, Sequence, Set
 from functools import cached_property
 from typing import Any
 
@@ -178,6 +178,26 @@ class ComputedNodes:
             for node, is_known in known.items()
             if is_known and node not in given and node.op == "call_function"
         }
+
+
+def separate_loops(parts: Sequence[Any]) -> list[tuple[list[Any], list[str]]]:
+    """Return the parts of a kernel in groups of which none reads what others write.
+
+    Each has the names of the buffers that it writes.  A kernel of Inductor's on the CPU may
+    run loops that have nothing to do with each other.
+    """
+    groups: list[tuple[list[Any], list[str], set[str]]] = []
+    for part in parts:
+        written, used = _written(part), {*_written(part), *_read(part)}
+        own = [part], written, used
+        apart: list[tuple[list[Any], list[str], set[str]]] = []
+        for group in groups:
+            if used.isdisjoint(group[1]) and group[2].isdisjoint(written):
+                apart.append(group)
+            else:
+                own = group[0] + own[0], group[1] + own[1], group[2] | own[2]
+        groups = [*apart, own]
+    return [(members, written) for members, written, _ in groups]
 
 
 def _tensor_arguments(node: torch.fx.Node) -> list[torch.fx.Node]:

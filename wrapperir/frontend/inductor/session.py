@@ -21,7 +21,7 @@ from wrapperir.frontend.named_program import ProgramNames, name_program
 from wrapperir.frontend.output_code import ShownCode, show_output_code
 from wrapperir.frontend.passed_objects import PassedObjects
 from wrapperir.frontend.provenance import TracedOrigins
-from wrapperir.ir import Access, DefinitionLine, Program
+from wrapperir.ir import Access, DefinitionLine, Program, Provenance
 
 if TYPE_CHECKING:
     from torch._inductor.graph import GraphLowering
@@ -102,6 +102,8 @@ class Session:
     origins: TracedOrigins = field(factory=TracedOrigins)
     computed: dict[int, list[Any]] = field(factory=dict[int, list[Any]])
     """The Inductor nodes that each kernel call computes, by the identity of its line."""
+    memory_origins: dict[str, Provenance] = field(factory=dict[str, Provenance])
+    """What separate loops of one kernel compute, by the buffers that they write."""
     streams: UserStreams | None = None
     """The streams that the user enters or names in the outermost graph."""
     passed: PassedObjects = field(factory=PassedObjects)

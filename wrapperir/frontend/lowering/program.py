@@ -89,10 +89,9 @@ class ScheduleLines:
 
     def _launch(self, launch: KernelLaunch | SequenceLaunch) -> None:
         kernel = launch.kernel
-        provenance = self._provenance(launch.origins)
         self._define(kernel)
         for result, source in launch.in_place:
-            self._reuse(result, source, provenance)
+            self._reuse(result, source, self._provenance(launch.origins_of(result)))
         device = wir.CPU
         for parameter, buffer in zip(kernel.buffers, launch.buffers, strict=True):
             device = parameter.type.device
@@ -100,15 +99,16 @@ class ScheduleLines:
                 if parameter.access.writes:
                     self.scope.write(self.names[buffer])
                 continue
-            self._allocate(buffer, provenance)
+            self._allocate(buffer, self._provenance(launch.origins_of(buffer)))
         arguments: list[wir.KernelArgument] = [
             wir.BufferRef(self.names[buffer]) for buffer in launch.buffers
         ]
         arguments += [self.scope.resolve(wir.Symbol(name)) for name in launch.symbols]
         fault = None
+        checking = self._provenance(launch.fault_origins)
         if kernel.fault is not None:
             fault = self._new_buffer(
-                "fault", kernel.fault.type, provenance, wir.ZeroMode.ZERO_ON_CALL
+                "fault", kernel.fault.type, checking, wir.ZeroMode.ZERO_ON_CALL
             )
             arguments.append(wir.BufferRef(fault))
         self.scope.lines.append(
@@ -116,11 +116,11 @@ class ScheduleLines:
                 kernel=kernel.name,
                 arguments=tuple(arguments),
                 device=device,
-                provenance=provenance,
+                provenance=self._provenance(launch.origins),
             )
         )
         if fault is not None:
-            self._assert_no_fault(fault, launch.messages, provenance)
+            self._assert_no_fault(fault, launch.messages, checking)
 
     def _provenance(self, origins: Iterable[wir.NodeOrigin]) -> wir.Provenance:
         """Return the provenance of a kernel, with the views that it reads through."""

@@ -130,10 +130,11 @@ class Details {
   // Why lines copy: the views that they copy, and the lines that read the copies.
   copies(found) {
     const { copies, lines } = this.view.links;
-    const told = found.map((line) => copies.line.indexOf(line)).filter((copy) => copy >= 0);
+    const ofLines = new Set(found);
+    const told = [...copies.line.keys()].filter((copy) => ofLines.has(copies.line[copy]));
     if (!told.length) return;
     this.heading(told.length === 1 ? "Why there is a copy" : "Why there are copies");
-    this.list(groupBy(told, (copy) => lines.alike[copies.line[copy]]), (row, [copy, ...others]) => {
+    this.list(groupBy(told, (copy) => this.placeAmongCopies(copy)), (row, [copy, ...others]) => {
       this.copy(row, copy);
       if (others.length) {
         this.opener(row, `and ${others.length} more for equal layers`, (place) => {
@@ -143,10 +144,21 @@ class Details {
     });
   }
 
+  // The same for the same copy of equal lines: a line has its copies in the order of what it writes.
+  placeAmongCopies(copy) {
+    const { copies, lines } = this.view.links;
+    const line = copies.line[copy];
+    return `${lines.alike[line]} ${copy - copies.line.indexOf(line)}`;
+  }
+
   copy(row, copy) {
     const { copies, lines } = this.view.links;
     const line = copies.line[copy];
     this.goTo(row, { kind: "line", index: line }, `line ${lines.number[line]}`);
+    if (copies.values[copy].length) {
+      row.append("to ");
+      for (const name of copies.values[copy]) this.goTo(row, { kind: "value", index: name }, `%${name}`, "mono");
+    }
     const { [copy]: isWhole } = copies.whole;
     if (copies.views[copy].length) {
       row.append(isWhole ? "copies what these views of its argument give: " : "also copies; it reads through these views: ");

@@ -3,8 +3,9 @@
 // What belongs to what.  A target is {kind, index}: a line, a kernel, a node, a list of
 // nodes or lines, an operator, a value by name, a decision, or a place as "file:line".
 class Links {
-  constructor({ lines, nodes, places, kernels, operators, copies, decisions }) {
+  constructor({ lines, nodes, places, kernels, operators, copies, values, decisions }) {
     Object.assign(this, { lines, nodes, places, kernels, operators, copies, decisions });
+    this.nodesOfValue = new Map(values.name.map((name, index) => [name, values.nodes[index]]));
     this.lineAt = new Map(lines.number.map((number, line) => [number, line]));
     this.linesOfNode = nodes.name.map(() => []);
     this.linesOfValue = new Map();
@@ -61,6 +62,7 @@ class Links {
     if (kind === "node") return [index];
     if (kind === "nodes") return index;
     if (kind === "decision") return this.decisions.nodes[index];
+    if (kind === "value") return this.nodesOfValue.get(index) ?? [];
     if (kind === "place") return this.nodesAt.get(index) ?? [];
     return this.linesOf({ kind, index }).flatMap((line) => this.lines.nodes[line]);
   }
