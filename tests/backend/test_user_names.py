@@ -9,6 +9,7 @@ import torch
 from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
+from torch._functorch._aot_autograd.descriptors import ParamAOTInput
 
 from wrapperir.backend import wrapperir_backend
 from wrapperir.frontend.inductor import capture
@@ -17,6 +18,7 @@ from wrapperir.frontend.named_program import (
     identifier_of,
     name_program,
 )
+from wrapperir.frontend.user_names import InputName, UserNames, dynamo_names
 from wrapperir.ir import Program, is_identifier
 from wrapperir.ir.line_effects import value_names
 from wrapperir.ir.renaming import rename_program
@@ -40,7 +42,9 @@ def test_a_named_program_is_the_same_but_for_names(
             st.sampled_from([*old, "none"]), NAMES | st.sampled_from([*old, "s0"])
         )
     )
-    names = ProgramNames(data.draw(st.none() | NAMES), values)
+    inputs = st.sampled_from([*[each.name for each in program.inputs], "none"])
+    paths = data.draw(st.dictionaries(inputs, NAMES))
+    names = ProgramNames(data.draw(st.none() | NAMES), values, paths)
     named = name_program(program, names)
     new = list(value_names(named))
     assert len(set(new)) == len(new)
@@ -48,7 +52,13 @@ def test_a_named_program_is_the_same_but_for_names(
     assert verify(named) == ()
     back = dict(zip(new, old, strict=True))
     original = rename_program(named, back.__getitem__)
-    assert evolve(original, name=program.name) == program
+    assert [x.path for x in original.inputs] == [
+        paths.get(x.name, x.path) for x in program.inputs
+    ]
+    assert evolve(original, name=program.name, inputs=program.inputs) == program
+    assert [evolve(x, path=None) for x in original.inputs] == [
+        evolve(x, path=None) for x in program.inputs
+    ]
     assert named.name == (identifier_of(names.program or "") or program.name)
     for name in old:
         if identifier_of(values.get(name, "")) is None:
@@ -198,6 +208,55 @@ def test_what_is_compiled_gives_its_name(
         (program,) = dumped(tmp_path, function, *given, frontend=frontend)
     assert program.name == name
     assert sorted(inputs_of(program)) == sorted(inputs)
+
+
+@FRONTENDS
+def test_parameters_have_their_paths_in_the_model(frontend: str, tmp_path: Path) -> None:
+    model = Network()
+    given = torch.randn(3, 4, requires_grad=True), torch.ones(3, 4)
+    backward, forward = dumped(
+        tmp_path, model, *given, frontend=frontend, scale=torch.ones(4)
+    )
+    held = {*dict(model.named_parameters()), *dict(model.named_buffers())}
+    assert {each.path for each in forward.inputs} == {*held, None}
+    for each in (*forward.inputs, *backward.inputs):
+        if each.path is not None:
+            assert each.name == each.path.replace(".", "_")
+    assert "layers.1.fc.weight" in {each.path for each in backward.inputs}
+    modules = {each.module for each in forward.origins if each.module is not None}
+    assert "layers.0.fc" in modules  # so that a module has its parameters
+    assert not any(each.path for each in forward.inputs if each.name.startswith("x"))
+
+
+@FRONTENDS
+@pytest.mark.parametrize(
+    ("function", "paths"),
+    [
+        (my_function, [f"model.{name.replace('_', '.', 1)}" for name in PARAMETERS]),
+        (model, [name.replace("_", ".", 1) for name in PARAMETERS]),
+        (Trainer(), ["tables.a b.0"]),
+        (torch.neg, []),
+    ],
+)
+def test_a_path_begins_where_the_function_finds_its_model(
+    frontend: str, function: Any, paths: list[str], tmp_path: Path
+) -> None:
+    x = torch.ones(3, 4)
+    given: tuple[Any, ...] = (x, torch.ones(4), 2) if function is my_function else (x,)
+    with torch.no_grad():
+        (program,) = dumped(tmp_path, function, *given, frontend=frontend)
+    found = [each.path for each in program.inputs if each.path is not None]
+    assert sorted(found) == sorted(paths)
+
+
+def test_a_graph_that_holds_its_parameters_has_their_paths() -> None:
+    graph = torch.fx.symbolic_trace(Block().fc)
+    names = UserNames(None, (InputName("input"),), ("weight", "bias"))
+    placeholder = torch.fx.Graph().placeholder("primals_1")
+    placeholder.meta["desc"] = ParamAOTInput("weight")
+    assert dynamo_names(graph).held == names.held
+    found = names.of_traced(placeholder.graph, backward=False)
+    assert found.paths == {"primals_1": "weight"}
 
 
 @FRONTENDS

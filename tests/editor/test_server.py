@@ -136,6 +136,11 @@ def test_names_are_described_followed_and_renamed() -> None:
         symbol = await hover(7, 48)
         assert symbol == "```wir\nsymbol s0: int 2..9 = size(%x, 0)\n```"
         assert await hover(7, 10) is None
+        await editor.show(VALID.replace("f32[s0])", 'f32[s0] from "fc.weight")'))
+        held = await hover(5, 39)
+        assert held is not None
+        assert held.startswith('```wir\n%x: f32[s0] from "fc.weight"\n```')
+        await editor.show(VALID)
 
         place = types.DefinitionParams(DOCUMENT, at(8, 8))
         found = await client.text_document_definition_async(place)

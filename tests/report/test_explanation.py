@@ -29,7 +29,7 @@ kernel_definition @fused cpp(x: read f32*, y: write f32*) {
   }
 }
 
-program @main(%x: f32[8, 8], %w: f32[8, 8]) {
+program @main(%x: f32[8, 8], %w: f32[8, 8] from "layers.0.fc.weight") {
   %y = extern_kernel aten.mm.default(%x, %w) : f32[8, 8] from(mm)
   free %x by(insert_frees)
   free %w by(insert_frees)
@@ -76,6 +76,7 @@ def numbers(explanation: Explanation) -> list[int | None]:
         ("%z", SubjectKind.BUFFER, [14, 15], ["mul", "erf", "add", "mul_1", "neg"]),
         ("%y", SubjectKind.BUFFER, [11, 15, 16], ["mm"]),
         ("%x", SubjectKind.BUFFER, [11, 12], []),
+        ("layers.0.fc.weight", SubjectKind.BUFFER, [11, 13], []),
         (None, SubjectKind.PROGRAM, [11, 15], None),
     ],
 )
@@ -87,6 +88,71 @@ def test_a_subject_has_its_lines_and_nodes(
     assert numbers(found) == lines
     if nodes is not None:
         assert [node.origin.name for node in found.nodes] == nodes
+
+
+HELD = """\
+wrapperir 1
+
+program @main(
+    %x: f32[8], %w: f32[8] from "layers.0.fc.weight",
+    %m: mutated f32[8] from "layers.0.mean", %v: f32[8] from "layers.1.fc.weight",
+    %unused: f32[2] from "head.scale") {
+  constant %b: f32[8] = "layers.1.fc.bias"
+
+  %y = extern_kernel aten.mul.Tensor(%x, %w) : f32[8] from(mul)
+  return %y
+}
+
+origins {
+  mul: aten.mul.Tensor in "layers.0"
+}
+""".replace("\n    ", " ")
+
+
+@pytest.mark.parametrize(
+    ("subject", "names"),
+    [
+        ("layers.0", ["w", "m"]),
+        ("layers.0.fc", ["w"]),
+        ("layers", ["w", "m", "v", "b"]),
+        ("layers.1", ["v", "b"]),
+        ("head", ["unused"]),
+        ("head.scale", ["unused"]),
+        ("%b", ["b"]),
+        ("%x", []),
+        ("mul", []),
+    ],
+)
+def test_a_module_has_its_parameters(subject: str, names: list[str]) -> None:
+    found = explained(subject, HELD)
+    assert [each.name for each in found.parameters] == names
+    document = json.loads(format_explanation_json(found))
+    assert [each["name"] for each in document["parameters"]] == names
+    assert all(each["type"].startswith("f32[") for each in document["parameters"])
+
+
+def test_equal_parameters_of_layers_are_one_row() -> None:
+    text = format_explanation(explained("layers", HELD))
+    assert text.startswith(
+        """\
+what became of module layers
+1 line, 0 kernels, 1 node, 4 parameters
+
+parameters:
+  layers.0-1.fc.weight, 2 times: %w: f32[8]
+  layers.0.mean: %m: mutated f32[8]
+  layers.1.fc.bias: %b: f32[8]
+
+lines:
+"""
+    )
+
+
+@pytest.mark.parametrize("subject", ["layer", "head.s", "layers.0.fc.weights", "fc"])
+def test_a_path_that_is_not_there_is_refused(subject: str) -> None:
+    with pytest.raises(DiagnosticError) as raised:
+        explained(subject, HELD)
+    assert raised.value.diagnostics[0].code is Code.NOTHING_TO_EXPLAIN
 
 
 def test_a_line_says_what_it_is_fused_with_and_what_it_does() -> None:
@@ -271,6 +337,7 @@ def test_any_part_is_explained(program: Program, data: st.DataObject) -> None:
         *(f"{place.file}:{place.line}" for place in program.places),
         *(f"@{line.name}" for line in program.definitions),
         *(f"%{each.name}" for each in program.inputs),
+        *(each.path for each in program.inputs if each.path is not None),
     ]
     found = explain(program, positions, data.draw(st.sampled_from(subjects)))
     assert format_explanation(found)

@@ -168,6 +168,7 @@ SAMPLE = Program(
         Input(name="n", type=ScalarType(DType.I64)),
         Input(name="t", type=TupleType((VECTOR, TupleType(())))),
         Input(name="o", type=OpaqueType("a script object")),
+        Input(name="fc_weight", type=VECTOR, path='the "fc".weight\n'),
     ),
     symbols=(
         SymbolDefinitionLine(symbol="s0", lower=2, upper=1024, source=SizeOf("x", 0)),

@@ -29,9 +29,10 @@ def explain_command(
     """Say what SUBJECT became in PROGRAM, or what it came from.
 
     SUBJECT is a place in the source (model.py:12, or model.py), the path of a module
-    (layers.0.mlp), a node of the graph, a kernel (@name) or a buffer (%name).  Without it,
-    each kernel and operator call is explained.  Lines have their numbers in PROGRAM's
-    text.  Nothing of the program is executed, and no source file is read.
+    (layers.0.mlp) or of a parameter (layers.0.mlp.weight), a node of the graph, a kernel
+    (@name) or a buffer (%name).  Without it, each kernel and operator call is explained.
+    Lines have their numbers in PROGRAM's text.  Nothing of the program is executed, and no
+    source file is read.
     """
     from wrapperir.report import explain, format_explanation, format_explanation_json
 

@@ -11,10 +11,11 @@ from wrapperir.editor.names import NameKind, NameToken, find_names
 from wrapperir.ir import KernelCallLine, Program, ValueType
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.line_effects import value_types
-from wrapperir.report import build_timeline, choose_values
+from wrapperir.report import build_timeline, choose_values, model_parameters
 from wrapperir.report.text import format_bytes, lifetime
 from wrapperir.report.timeline import ProgramTimeline, TimelineBuffer
 from wrapperir.text import ParsedText, format_type, parse_with_positions
+from wrapperir.text.literals import format_string
 from wrapperir.verify import verify
 
 
@@ -101,7 +102,9 @@ class EditedText:
         type_ = self._types.get(name)
         if type_ is None:
             return
-        yield _code(f"%{name}: {format_type(type_)}")
+        held = () if self.program is None else model_parameters(self.program)
+        paths = [f" from {format_string(x.path)}" for x in held if x.name == name]
+        yield _code(f"%{name}: {format_type(type_)}{''.join(paths)}")
         timeline = self._timeline
         for memory in () if timeline is None else timeline.memories:
             for buffer in memory.buffers:

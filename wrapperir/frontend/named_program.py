@@ -17,10 +17,14 @@ _LONGEST = 200
 
 @frozen
 class ProgramNames:
-    """A name for a program, and names for some of its values by those that they have."""
+    """A name for a program, and names for some of its values by those that they have.
+
+    ``paths`` are those of inputs in the user's model, by the same names.
+    """
 
     program: str | None = None
     values: Mapping[str, str] = MappingProxyType({})
+    paths: Mapping[str, str] = MappingProxyType({})
 
 
 def identifier_of(text: str) -> str | None:
@@ -54,5 +58,11 @@ def name_program(program: Program, names: ProgramNames) -> Program:
             unique, number = f"{name}_{number}", number + 1
         taken.add(unique)
         given[old] = unique
-    named = evolve(program, name=identifier_of(names.program or "") or program.name)
+    named = evolve(
+        program,
+        name=identifier_of(names.program or "") or program.name,
+        inputs=tuple(
+            [evolve(x, path=names.paths.get(x.name, x.path)) for x in program.inputs]
+        ),
+    )
     return rename_program(named, lambda name: given.get(name, name)) if given else named

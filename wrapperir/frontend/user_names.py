@@ -19,6 +19,7 @@ from torch.export import ExportedProgram
 
 from wrapperir.caching import digest_of
 from wrapperir.frontend.named_program import ProgramNames
+from wrapperir.frontend.provenance import module_path
 
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+")
 _HOLDERS = re.compile(r"\._(?:modules|parameters|buffers)(?=\[)")
@@ -31,6 +32,14 @@ _KEYWORD = re.compile(r"L\['kwargs'\]\['(\w+)'\](.*)", re.DOTALL)
 
 
 @frozen
+class InputName:
+    """The name of an input, and the dotted path by which the user's model holds it."""
+
+    name: str
+    path: str | None = None
+
+
+@frozen
 class UserNames:
     """The name of a function or module, and those of the inputs of its graph, in order.
 
@@ -39,14 +48,15 @@ class UserNames:
     """
 
     program: str | None
-    inputs: tuple[str | None, ...]
+    inputs: tuple[InputName | None, ...]
     held: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
         """A digest for keys of kept programs, which have these names."""
         held = list(map(_bare, self.held))
-        return digest_of({"program": self.program, "inputs": self.inputs, "held": held})
+        inputs = [each and (each.name, each.path) for each in self.inputs]
+        return digest_of({"program": self.program, "inputs": inputs, "held": held})
 
     def of_traced(self, graph: torch.fx.Graph, *, backward: bool) -> ProgramNames:
         """Return the names for the program of a graph that AOTAutograd traced.
@@ -55,31 +65,41 @@ class UserNames:
         ``grad_output_0`` and so on.
         """
         values: dict[str, str] = {}
+        paths: dict[str, str] = {}
         for node in graph.find_nodes(op="placeholder"):
-            name = self._of_description(node.meta.get("desc"))
-            if name is not None:
-                values[str(node.target)] = values[node.name] = name
+            found = self._of_description(node.meta.get("desc"))
+            if found is None:
+                continue
+            values[str(node.target)] = values[node.name] = found.name
+            if found.path is not None:
+                paths[str(node.target)] = paths[node.name] = found.path
         program = self.program
         if backward and program is not None:
             program = f"{program}_backward"
-        return ProgramNames(program, values)
+        return ProgramNames(program, values, paths)
 
-    def _of_description(self, description: Any) -> str | None:
+    def _of_description(self, description: Any) -> InputName | None:
         """Return the name that one of AOTAutograd's ``AOTInput`` objects stands for."""
         match type(description).__name__:
             case "PlainAOTInput" if description.idx < len(self.inputs):
                 number: int = description.idx
                 return self.inputs[number]
             case "ParamAOTInput" | "BufferAOTInput":
-                name = re.sub("__+", "_", _bare(str(description.target)))
-                return name.removeprefix("self_")
+                target = str(description.target)
+                name = re.sub("__+", "_", _bare(target)).removeprefix("self_")
+                # Dynamo has other names than the user for what its graph holds.
+                return InputName(name, target if self.program is None else None)
             case "TangentAOTInput":
                 output = description.output
                 is_plain = type(output).__name__ == "PlainAOTOutput"
-                return f"grad_output_{output.idx}" if is_plain else None
+                return InputName(f"grad_output_{output.idx}") if is_plain else None
             case "SubclassGetAttrAOTInput":
                 base = self._of_description(description.base)
-                return None if base is None else f"{base}.{description.attr}"
+                if base is None:
+                    return None
+                attribute = f".{description.attr}"
+                path = None if base.path is None else base.path + attribute
+                return InputName(base.name + attribute, path)
             case _:
                 return None
 
@@ -150,20 +170,21 @@ def _name_of(called: Any) -> str:
     return str(getattr(called, "__name__", None) or type(called).__name__)
 
 
-def _input_name(node: torch.fx.Node, function: _TracedFunction | None) -> str | None:
+def _input_name(node: torch.fx.Node, function: _TracedFunction | None) -> InputName | None:
     source = getattr(node, "_dynamo_source", None)
     if source is None:
-        return str(node.target)
+        return InputName(str(node.target))
     text: Any = source.name
-    path = str(text() if callable(text) else text)
+    whole = path = str(text() if callable(text) else text)
     if function is not None and function.owner is not None:
         path = path.removeprefix(function.owner)
+    is_held = path != whole or _HOLDERS.search(whole) is not None  # not an argument
     if function is not None and function.wrapped is not None:
         path = _with_argument(path, function)
     name = _bare(_SCOPE.sub("", _HOLDERS.sub("", path)))
     if name[:1].isdigit():  # as torch.export names parameters and buffers
         name = f"{'b' if '._buffers[' in path else 'p'}_{name}"
-    return name or None
+    return InputName(name, module_path(whole) if is_held else None) if name else None
 
 
 def _bare(path: str) -> str:

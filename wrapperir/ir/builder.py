@@ -60,11 +60,12 @@ class ProgramBuilder(BlockBuilder):
         name: str | None = None,
         mutated: bool = False,
         donated: bool = False,
+        path: str | None = None,
     ) -> NamedValue:
-        """Add an input."""
+        """Add an input; ``path`` is the one of a parameter in the user's model."""
         value = NamedValue(self._names.new(name, "arg"), type)
         self._inputs.append(
-            Input(name=value.name, type=type, mutated=mutated, donated=donated)
+            Input(name=value.name, type=type, mutated=mutated, donated=donated, path=path)
         )
         return value
 

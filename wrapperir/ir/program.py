@@ -17,13 +17,16 @@ class Input:
     """A value the caller passes.
 
     ``mutated`` says that the program may write to it, for the caller to see.  A
-    ``donated`` tensor is the program's own: the caller does not use it again.
+    ``donated`` tensor is the program's own: the caller does not use it again.  ``path``
+    is the one by which the user's model holds the value, such as ``layers.0.fc.weight``;
+    it is only shown.
     """
 
     name: str
     type: ValueType
     mutated: bool = False
     donated: bool = False
+    path: str | None = None
 
 
 @frozen(kw_only=True)

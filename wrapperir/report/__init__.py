@@ -8,6 +8,7 @@ from wrapperir.report.explanation_text import format_explanation, format_explana
 from wrapperir.report.graphviz import format_dot
 from wrapperir.report.line_flow import LineFlow, line_flow
 from wrapperir.report.memory_page import buffer_kinds, format_html, kind_data, version_data
+from wrapperir.report.model_parameters import ModelParameter, model_parameters
 from wrapperir.report.offline_page import PageData, PagePart, format_page
 from wrapperir.report.perfetto import format_perfetto
 from wrapperir.report.profile import KernelProfile, LineProfile, Profile, Slice
@@ -31,6 +32,7 @@ __all__ = [
     "LineFlow",
     "LineProfile",
     "MemoryReport",
+    "ModelParameter",
     "PageData",
     "PagePart",
     "Profile",
@@ -58,6 +60,7 @@ __all__ = [
     "line_flow",
     "line_head",
     "line_module",
+    "model_parameters",
     "shown_symbols",
     "version_data",
     "visible",

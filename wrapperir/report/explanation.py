@@ -21,9 +21,10 @@ from wrapperir.ir.effects import Effects
 from wrapperir.report.copies import copy_reasons
 from wrapperir.report.equal_lines import equal_lines, line_module
 from wrapperir.report.line_flow import line_flow
+from wrapperir.report.model_parameters import ModelParameter, model_parameters
 from wrapperir.report.spans import line_head
 
-_PLACE = re.compile(r"(.+):([0-9]+)")
+_PLACE = re.compile(r"(.+):([0-9]+)", re.DOTALL)
 
 
 class SubjectKind(StrEnum):
@@ -85,13 +86,17 @@ class ExplainedLine:
 
 @frozen
 class Explanation:
-    """The nodes that a subject is or came from, and the lines that it became or is in."""
+    """The nodes that a subject is or came from, and the lines that it became or is in.
+
+    ``parameters`` are those of a module, or the parameter that a buffer is.
+    """
 
     program: str
     kind: SubjectKind
     subject: str
     nodes: tuple[ExplainedNode, ...]
     lines: tuple[ExplainedLine, ...]
+    parameters: tuple[ModelParameter, ...] = ()
 
     @property
     def kernels(self) -> tuple[str, ...]:
@@ -105,8 +110,8 @@ def explain(
     """Return what a subject of a program became, or came from.
 
     The subject is a place, ``model.py:12`` or ``model.py``; a module, ``layers.0.mlp``;
-    a node of the graph; a kernel, ``@name``; a buffer, ``%name``; or without one, every
-    kernel and call.
+    a node of the graph; a kernel, ``@name``; a buffer, ``%name``, or the path of one that
+    is a parameter, ``layers.0.mlp.weight``; or without one, every kernel and call.
 
     Raises:
         DiagnosticError: WIR915, nothing in the program has that name.
@@ -118,7 +123,7 @@ def explain(
         return search.kernel(subject)
     if subject.startswith("%"):
         return search.buffer(subject)
-    return search.nodes(subject)
+    return search.parameter(subject) or search.nodes(subject)
 
 
 @frozen
@@ -147,6 +152,7 @@ class _SubjectSearch:
         self.program = program
         self.positions = positions
         self.table = OriginTable(program)
+        self.parameters = model_parameters(program)
         flow = self.flow = line_flow(program)
         self.found = [
             _LineFacts(index, line, path, effects)
@@ -182,7 +188,15 @@ class _SubjectSearch:
                 writes = [x for x in self.flow.writes[each.index] if x.name == name]
                 own = writes[0].origins if writes else each.origins
                 lines.append(evolve(self._line(each, own), does=does))
-        return self._explanation(SubjectKind.BUFFER, subject, values.get(name, ()), lines)
+        made = values.get(name, ())
+        found = self._explanation(SubjectKind.BUFFER, subject, made, lines)
+        itself = [each for each in self.parameters if each.name == name]
+        return evolve(found, parameters=tuple(itself))
+
+    def parameter(self, path: str) -> Explanation | None:
+        """Return the explanation of the parameter with a path, if one has it."""
+        names = [each.name for each in self.parameters if each.path == path]
+        return self.buffer(f"%{names[0]}") if names else None
 
     def nodes(self, subject: str) -> Explanation:
         kind, chosen = self._chosen(subject)
@@ -190,7 +204,11 @@ class _SubjectSearch:
             self._line(each, chosen) for each in self.found if chosen & {*each.origins}
         ]
         names = [x.name for x in self.program.origins if x.name in chosen]
-        return self._explanation(kind, subject, names, lines)
+        found = self._explanation(kind, subject, names, lines)
+        if kind is not SubjectKind.MODULE:
+            return found
+        held = [each for each in self.parameters if each.is_within(subject)]
+        return evolve(found, parameters=tuple(held))
 
     def of_lines(
         self, kind: SubjectKind, subject: str, is_asked: Callable[[_LineFacts], bool]
@@ -220,11 +238,14 @@ class _SubjectSearch:
             chosen = {each.name for each in origins if has(each)}
             if chosen:
                 return kind, chosen
+        if any(each.is_within(subject) for each in self.parameters):
+            return SubjectKind.MODULE, set()
         places = self.program.places
         if line is not None and any(_is_file(each.file, file) for each in places):
             raise self._without_operators(subject, file, line)
         known = [f"{each.file.rpartition('/')[2]}:{each.line}" for each in places]
         known += [each.module for each in origins if each.module is not None]
+        known += [each.path for each in self.parameters]
         raise _unknown(subject, [*known, *(each.name for each in origins)])
 
     def _without_operators(self, subject: str, file: str, line: int) -> Exception:
@@ -325,6 +346,6 @@ def _unknown(subject: str, known: Iterable[str]) -> Exception:
     return Code.NOTHING_TO_EXPLAIN.error(
         f"the program has nothing from or named {subject[:80]!r}",
         hint=did_you_mean(subject, dict.fromkeys(known))
-        or "give a place such as model.py:12, a module such as layers.0.mlp, a node of the"
-        " graph, @kernel or %buffer",
+        or "give a place such as model.py:12, a module such as layers.0.mlp, a parameter"
+        " such as layers.0.mlp.weight, a node of the graph, @kernel or %buffer",
     )

@@ -15,7 +15,9 @@ from wrapperir.report.explanation import (
     Explanation,
     SubjectKind,
 )
+from wrapperir.report.model_parameters import ModelParameter
 from wrapperir.report.text import counted, visible
+from wrapperir.text import format_type
 
 _MOST = 6
 """Names of nodes that a line of the text shows."""
@@ -44,11 +46,17 @@ def _rows(explanation: Explanation) -> Iterator[str]:
     if explanation.kind is SubjectKind.PROGRAM:
         subject = f"@{subject}"
     yield title.format(subject) if "{}" in title else f"{title} {subject}"
-    yield (
-        f"{counted(len(explanation.lines), 'line')},"
-        f" {counted(len(explanation.kernels), 'kernel')},"
-        f" {counted(len(explanation.nodes), 'node')}"
+    counts = (
+        counted(len(explanation.lines), "line"),
+        counted(len(explanation.kernels), "kernel"),
+        counted(len(explanation.nodes), "node"),
     )
+    held = counted(len(explanation.parameters), "parameter")
+    yield ", ".join((*counts, held) if explanation.parameters else counts)
+    if explanation.parameters:
+        yield ""
+        yield "parameters:"
+        yield from _parameter_rows(explanation.parameters)
     if explanation.lines:
         yield ""
         yield "lines:"
@@ -58,6 +66,20 @@ def _rows(explanation: Explanation) -> Iterator[str]:
         yield ""
         yield "source:"
         yield from _source_rows(_SourceTree.of(explanation.nodes))
+
+
+def _parameter_rows(parameters: Iterable[ModelParameter]) -> Iterator[str]:
+    """Yield a row for each parameter, with equal ones of later layers."""
+    found: dict[object, list[ModelParameter]] = {}
+    for each in parameters:
+        key = layer_pattern(each.path), each.type, each.mutated
+        found.setdefault(key, []).append(each)
+    for equal in found.values():
+        first = equal[0]
+        mutated = "mutated " if first.mutated else ""
+        paths = visible(join_modules(each.path for each in equal))
+        times = f", {len(equal)} times" if len(equal) > 1 else ""
+        yield f"  {paths}{times}: %{first.name}: {mutated}{format_type(first.type)}"
 
 
 def _equal_lines(lines: Iterable[ExplainedLine]) -> Iterable[list[ExplainedLine]]:
@@ -169,10 +191,20 @@ def format_explanation_json(explanation: Explanation) -> str:
         "kind": explanation.kind.value,
         "subject": explanation.subject,
         "kernels": explanation.kernels,
+        "parameters": [_parameter_object(each) for each in explanation.parameters],
         "lines": [_line_object(line) for line in explanation.lines],
         "nodes": [_node_object(node) for node in explanation.nodes],
     }
     return json.dumps(document, indent=2) + "\n"
+
+
+def _parameter_object(parameter: ModelParameter) -> dict[str, object]:
+    return {
+        "name": parameter.name,
+        "path": parameter.path,
+        "type": format_type(parameter.type),
+        "mutated": parameter.mutated,
+    }
 
 
 def _line_object(line: ExplainedLine) -> dict[str, object]:

@@ -168,6 +168,7 @@ _OF_FIELDS: dict[tuple[type, str], st.SearchStrategy[Any]] = {
     (wir.ExternKernelLine, "operator"): dotted_names,
     (wir.SymbolDefinitionLine, "symbol"): symbol_names,
     (wir.PlaceLine, "offset"): st.integers(0, 4096) | exprs,
+    (wir.Input, "path"): st.none() | texts,
     (wir.ConstantInput, "key"): texts,
     (wir.CollectiveLine, "group"): texts,
     (wir.ProcessGroup, "name"): texts,

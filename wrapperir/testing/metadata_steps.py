@@ -9,6 +9,8 @@ _TEXTS = st.sampled_from(
     ["a remark", "", 'it\'s "quoted"', "back\\slash", "%buf0 = allocate", "tab\tand → ø"]
 )
 
+PATHS = st.sampled_from([None, "layers.0.weight", 'an "odd"\npath'])
+"""The paths that inputs may have in a model."""
 
 PLACES = (
     wir.SourcePlace(file="dir/model.py", line=12, function="forward"),

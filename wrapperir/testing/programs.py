@@ -270,7 +270,10 @@ def _add_entry(generator: BlockGenerator, dynamic: bool) -> None:
     for index, dtype in enumerate([wir.DType.F32, *draw(_FURTHER_DTYPES)]):
         mutated = generator.flip()
         donated = not mutated and generator.flip()
-        value = builder.input(world.matrix(dtype), mutated=mutated, donated=donated)
+        path = draw(metadata_steps.PATHS)
+        value = builder.input(
+            world.matrix(dtype), mutated=mutated, donated=donated, path=path
+        )
         if donated:
             generator.add(value, TrackedMemory(world.numel, aligned=False))
         else:

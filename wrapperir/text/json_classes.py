@@ -87,6 +87,7 @@ _FREE_TEXT = {
     (ir.OpaqueType, "description"),
     (ir.KernelDefinitionLine, "metadata"),
     (ir.KernelDefinitionLine, "source"),
+    (ir.Input, "path"),
     (ir.ConstantInput, "key"),
     (ir.CollectiveLine, "group"),
     (ir.ProcessGroup, "name"),

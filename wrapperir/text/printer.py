@@ -168,15 +168,17 @@ class _Printer:
     def _definition(self, line: DefinitionLine) -> None:
         self.lines += [*format_definition(line, self._part), ""]
 
-    def _format_input(self, item: Input | ConstantInput) -> str:
+    def _format_input(self, item: Input) -> str:
         words = "mutated " if item.mutated else ""
-        if isinstance(item, Input) and item.donated:
+        if item.donated:
             words += "donated "
-        return f"%{self._part.name(item.name)}: {words}{self._part.type(item.type)}"
+        path = "" if item.path is None else f" from {format_string(item.path)}"
+        return f"%{self._part.name(item.name)}: {words}{self._part.type(item.type)}{path}"
 
     def _format_constant(self, item: ConstantInput) -> str:
-        self._part.tensor(item.type)  # refuses other types
-        return f"  constant {self._format_input(item)} = {format_string(item.key)}"
+        name, type = self._part.name(item.name), self._part.tensor(item.type)
+        words = "mutated " if item.mutated else ""
+        return f"  constant %{name}: {words}{type} = {format_string(item.key)}"
 
     def _symbol(self, line: SymbolDefinitionLine) -> None:
         assert type(line) is SymbolDefinitionLine

@@ -32,6 +32,7 @@ from wrapperir.text.line_source import (
     opens_block,
     paused_collector,
 )
+from wrapperir.text.literals import parse_string
 from wrapperir.text.origin_section import read_origins
 from wrapperir.text.positions import BlockPlaces, Positions, ProgramPlaces
 from wrapperir.text.statements import (
@@ -228,7 +229,8 @@ class _Reader:
             mutated = cursor.accept("mutated")
             donated = cursor.accept("donated")
             type = parse_value_type(cursor)
-            item = Input(name=name, type=type, mutated=mutated, donated=donated)
+            path = parse_string(cursor) if cursor.accept("from") else None
+            item = Input(name=name, type=type, mutated=mutated, donated=donated, path=path)
             self.places.parameters.append((line, start, cursor.start))
             return item
 

@@ -1,6 +1,7 @@
 """Parts are the fewest that keep the order of lines, and are programs of their own."""
 
 import torch
+from attrs import evolve
 
 from tests.emit.partition.cutting import calls_of, cut, read
 from wrapperir.emit.partition.cut import Side
@@ -31,6 +32,15 @@ def test_lines_that_do_not_depend_on_each_other_are_reordered() -> None:
     assert second.program.inputs[1].donated
     (found,) = made.run([torch.arange(8.0)], {})
     assert torch.equal(found, torch.arange(8.0) + torch.arange(8.0).exp().exp())
+
+
+def test_an_input_of_a_part_keeps_its_path() -> None:
+    program = read(INTERLEAVED)
+    inputs = tuple(evolve(each, path=f"model.{each.name}") for each in program.inputs)
+    program = evolve(program, inputs=inputs)
+    parts = cut(program, calls_of(program, "aten.exp")).parts.parts
+    given = [each for part in parts for each in part.program.inputs]
+    assert {each.name: each.path for each in given} == {"x": "model.x", "d": None}
 
 
 def test_a_program_without_such_lines_is_one_part() -> None:

@@ -316,6 +316,7 @@ class _PartBuilder:
             type=places.values.types[base],
             mutated=may_write and base in self.written and not is_donated,
             donated=is_donated,
+            path=places.paths.get(base),
         )
 
 
