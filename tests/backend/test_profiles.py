@@ -1,14 +1,18 @@
 """Names in profiles of compiled functions, beside Inductor's."""
 
 import functools
+import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch._inductor import config
 from torch.profiler import ProfilerActivity, profile
+
+from tests.cli.files import invoke
 
 EMITTERS = ("python", "cpp", "fx")
 MARK = re.compile(r"## Call CompiledFxGraph \w{20,} ##")
@@ -60,3 +64,44 @@ def test_a_profile_has_the_names_of_kernels(emitter: str) -> None:
         # The number is that of the graph in this process.
         kernels = sorted(GRAPH.sub("", name) for name in names if GRAPH.match(name))
         assert kernels == ["cpp_fused_add_relu_1", "cpp_fused_sin_0"]
+
+
+class _Model(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = torch.nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.fc(x.sin())
+        return y.relu() + x.cumsum(0)
+
+
+@pytest.mark.parametrize(
+    ("frontend", "emitter"),
+    [("inductor", "cpp"), ("inductor", "fx"), ("lowering", "python")],
+)
+def test_the_kernels_of_a_trace_have_their_lines(
+    frontend: str, emitter: str, tmp_path: Path
+) -> None:
+    options: dict[str, Any] = {"frontend": frontend, "emitter": emitter}
+    options["dump_dir"] = tmp_path / "dumped"
+    x = torch.randn(8, 8)
+    with config.patch({"cpp.enable_kernel_profile": True}), torch.no_grad():
+        compiled: Any = torch.compile(_Model(), backend="wrapperir", options=options)
+        compiled(x)
+        with profile(activities=[ProfilerActivity.CPU]) as profiled:
+            for _ in range(3):
+                compiled(x)
+    profiled.export_chrome_trace(str(tmp_path / "trace.json.gz"))
+    found = invoke(
+        *("explain", str(tmp_path / "dumped" / "forward-0")),
+        *("--trace", str(tmp_path / "trace.json.gz"), "--format", "json"),
+    )
+    document = json.loads(found.stdout)
+    assert document["absent"] == []
+    assert len(document["kernels"]) >= 2
+    for kernel in document["kernels"]:
+        assert kernel["events"] == 3 * len(kernel["lines"])
+        assert kernel["ns"] > 0
+        files = {place["file"] for x in kernel["nodes"] for place in x["stack"]}
+        assert files == {__file__}

@@ -125,11 +125,19 @@ origins {
 """
 
 
+TRACE = """\
+{"traceEvents": [
+  {"ph": "X", "cat": "kernel", "name": "cpp_fused_0",
+   "ts": 1.5, "dur": 2.25, "pid": 0, "tid": 7}
+]}
+"""
+
+
 def write_files(folder: Path) -> None:
     """Write what examples work on.
 
-    These are ``add.wir``, ``add.json``, ``sums.wir``, ``mlp.wir``, ``model.py``,
-    ``inputs.pt`` and ``weights.pt``.
+    These are ``add.wir``, ``add.json``, ``sums.wir``, ``mlp.wir``, ``trace.json``,
+    ``model.py``, ``inputs.pt`` and ``weights.pt``.
     """
     import torch
 
@@ -140,6 +148,7 @@ def write_files(folder: Path) -> None:
     (folder / "freed.wir").write_text(FREED)
     (folder / "sums.wir").write_text(SUMS)
     (folder / "mlp.wir").write_text(MLP)
+    (folder / "trace.json").write_text(TRACE)
     (folder / "model.py").write_text(MODEL)
     torch.save([torch.ones(3, 4)], folder / "inputs.pt")
     torch.save({"w": torch.arange(4.0)}, folder / "weights.pt")

@@ -15,7 +15,7 @@ from wrapperir.report import (
     format_explanation,
     format_explanation_json,
 )
-from wrapperir.report.explanation import ExplainedCopy, SubjectKind
+from wrapperir.report.explained_parts import ExplainedCopy, SubjectKind
 from wrapperir.testing.programs import programs
 from wrapperir.text import format_with_positions, parse_with_positions
 

@@ -3,7 +3,8 @@
 from wrapperir.report.build_timeline import build_timeline
 from wrapperir.report.copies import CopyReason, copy_reasons
 from wrapperir.report.equal_lines import equal_lines, line_module
-from wrapperir.report.explanation import Explanation, explain
+from wrapperir.report.explained_parts import Explanation
+from wrapperir.report.explanation import explain
 from wrapperir.report.explanation_text import format_explanation, format_explanation_json
 from wrapperir.report.graphviz import format_dot
 from wrapperir.report.line_flow import LineFlow, line_flow
@@ -24,6 +25,12 @@ from wrapperir.report.symbol_values import (
 )
 from wrapperir.report.text import counted, format_report, visible
 from wrapperir.report.timeline import MemoryReport
+from wrapperir.report.trace_explanation import (
+    TraceExplanation,
+    explain_trace,
+    format_trace_explanation,
+    format_trace_explanation_json,
+)
 
 __all__ = [
     "CopyReason",
@@ -38,6 +45,7 @@ __all__ = [
     "Profile",
     "Slice",
     "SymbolValueError",
+    "TraceExplanation",
     "buffer_kinds",
     "build_timeline",
     "check_values",
@@ -46,6 +54,7 @@ __all__ = [
     "counted",
     "equal_lines",
     "explain",
+    "explain_trace",
     "format_dot",
     "format_explanation",
     "format_explanation_json",
@@ -56,6 +65,8 @@ __all__ = [
     "format_profile_json",
     "format_profile_trace",
     "format_report",
+    "format_trace_explanation",
+    "format_trace_explanation_json",
     "kind_data",
     "line_flow",
     "line_head",

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from enum import StrEnum
 
 from attrs import evolve, frozen
 
@@ -14,94 +13,24 @@ from wrapperir.ir import (
     NodeOrigin,
     OriginTable,
     Program,
-    SourcePlace,
 )
 from wrapperir.ir.blocks import walk_places
 from wrapperir.ir.effects import Effects
 from wrapperir.report.copies import copy_reasons
 from wrapperir.report.equal_lines import equal_lines, line_module
+from wrapperir.report.explained_parts import (
+    ExplainedCopy,
+    ExplainedLine,
+    ExplainedNode,
+    Explanation,
+    SubjectKind,
+)
 from wrapperir.report.line_flow import line_flow
-from wrapperir.report.model_parameters import ModelParameter, model_parameters
+from wrapperir.report.model_parameters import model_parameters
 from wrapperir.report.spans import line_head
+from wrapperir.report.traced_kernels import ProfiledNames, with_multi_kernels
 
 _PLACE = re.compile(r"(.+):([0-9]+)", re.DOTALL)
-
-
-class SubjectKind(StrEnum):
-    """The kind of part that is explained."""
-
-    PROGRAM = "program"
-    PLACE = "place"
-    MODULE = "module"
-    NODE = "node"
-    KERNEL = "kernel"
-    BUFFER = "buffer"
-
-
-@frozen
-class ExplainedNode:
-    """A node of the graph, with its stack, the outermost place first."""
-
-    origin: NodeOrigin
-    stack: tuple[SourcePlace, ...]
-
-
-@frozen
-class ExplainedCopy:
-    """Why a line copies: the nodes whose views it copies, and who reads the copy.
-
-    ``values`` are what it writes the copy to, if it writes others too.  ``readers`` are the
-    numbers of lines in the text.  What is not ``whole`` is more than a copy, and has other
-    views too.
-    """
-
-    values: tuple[str, ...]
-    views: tuple[str, ...]
-    readers: tuple[int, ...]
-    whole: bool
-
-
-@frozen
-class ExplainedLine:
-    """A line: its number in the text, its text, and what it came from.
-
-    ``nodes`` are those of its origins that are asked for, ``others`` the rest.  ``does``
-    says what the line does with the buffer that is explained.  ``module`` is that of its
-    first node, and ``equal_to`` the number of the first line that does the same for an
-    equal layer.
-    """
-
-    number: int | None
-    text: str
-    nodes: tuple[str, ...]
-    others: tuple[str, ...]
-    passes: tuple[str, ...]
-    kernel: str | None = None
-    values: tuple[str, ...] = ()
-    does: tuple[str, ...] = ()
-    module: str | None = None
-    equal_to: int | None = None
-    copies: tuple[ExplainedCopy, ...] = ()
-
-
-@frozen
-class Explanation:
-    """The nodes that a subject is or came from, and the lines that it became or is in.
-
-    ``parameters`` are those of a module, or the parameter that a buffer is.
-    """
-
-    program: str
-    kind: SubjectKind
-    subject: str
-    nodes: tuple[ExplainedNode, ...]
-    lines: tuple[ExplainedLine, ...]
-    parameters: tuple[ModelParameter, ...] = ()
-
-    @property
-    def kernels(self) -> tuple[str, ...]:
-        """The kernels that the lines call, each once."""
-        return tuple(dict.fromkeys(x.kernel for x in self.lines if x.kernel is not None))
 
 
 def explain(
@@ -110,8 +39,9 @@ def explain(
     """Return what a subject of a program became, or came from.
 
     The subject is a place, ``model.py:12`` or ``model.py``; a module, ``layers.0.mlp``;
-    a node of the graph; a kernel, ``@name``; a buffer, ``%name``, or the path of one that
-    is a parameter, ``layers.0.mlp.weight``; or without one, every kernel and call.
+    a node of the graph; a kernel, ``@name`` or its name in a profile of PyTorch's; a
+    buffer, ``%name``, or the path of one that is a parameter, ``layers.0.mlp.weight``; or
+    without one, every kernel and call.
 
     Raises:
         DiagnosticError: WIR915, nothing in the program has that name.
@@ -124,6 +54,16 @@ def explain(
     if subject.startswith("%"):
         return search.buffer(subject)
     return search.parameter(subject) or search.nodes(subject)
+
+
+def explain_kernels(
+    program: Program,
+    positions: Mapping[LinePath, Position],
+    kernels: Iterable[tuple[str, ...]],
+) -> tuple[Explanation, ...]:
+    """Return what kernels came from, for each tuple of names."""
+    search = _SubjectSearch(program, positions)
+    return tuple(search.kernels(names) for names in kernels)
 
 
 @frozen
@@ -167,10 +107,15 @@ class _SubjectSearch:
         names = [line.name for line in self.program.definitions]
         if subject[1:] not in names:
             raise _unknown(subject, [f"@{name}" for name in names])
+        return self.kernels((subject[1:],))
+
+    def kernels(self, names: tuple[str, ...]) -> Explanation:
+        """Return the calls of kernels, and of multi-kernels that may choose them."""
+        called = with_multi_kernels(self.program, names)
         return self.of_lines(
             SubjectKind.KERNEL,
-            subject,
-            lambda each: getattr(each.line, "kernel", None) == subject[1:],
+            ", ".join(f"@{name}" for name in names),
+            lambda each: getattr(each.line, "kernel", None) in called,
         )
 
     def buffer(self, subject: str) -> Explanation:
@@ -200,6 +145,8 @@ class _SubjectSearch:
 
     def nodes(self, subject: str) -> Explanation:
         kind, chosen = self._chosen(subject)
+        if kind is SubjectKind.KERNEL:
+            return self.kernels(ProfiledNames(self.program).of(subject))
         lines = [
             self._line(each, chosen) for each in self.found if chosen & {*each.origins}
         ]
@@ -240,6 +187,8 @@ class _SubjectSearch:
                 return kind, chosen
         if any(each.is_within(subject) for each in self.parameters):
             return SubjectKind.MODULE, set()
+        if ProfiledNames(self.program).of(subject):
+            return SubjectKind.KERNEL, set()
         places = self.program.places
         if line is not None and any(_is_file(each.file, file) for each in places):
             raise self._without_operators(subject, file, line)

@@ -8,7 +8,7 @@ from attrs import field, frozen
 
 from wrapperir.ir import NodeOrigin, SourcePlace
 from wrapperir.report.equal_lines import join_modules, layer_pattern
-from wrapperir.report.explanation import (
+from wrapperir.report.explained_parts import (
     ExplainedCopy,
     ExplainedLine,
     ExplainedNode,
@@ -60,12 +60,11 @@ def _rows(explanation: Explanation) -> Iterator[str]:
     if explanation.lines:
         yield ""
         yield "lines:"
-    for equal in _equal_lines(explanation.lines):
-        yield from _line_rows(equal)
+    yield from line_rows(explanation.lines)
     if explanation.nodes:
         yield ""
         yield "source:"
-        yield from _source_rows(_SourceTree.of(explanation.nodes))
+        yield from source_rows(explanation.nodes)
 
 
 def _parameter_rows(parameters: Iterable[ModelParameter]) -> Iterator[str]:
@@ -82,15 +81,16 @@ def _parameter_rows(parameters: Iterable[ModelParameter]) -> Iterator[str]:
         yield f"  {paths}{times}: %{first.name}: {mutated}{format_type(first.type)}"
 
 
-def _equal_lines(lines: Iterable[ExplainedLine]) -> Iterable[list[ExplainedLine]]:
-    """Return lines in order, with later ones that do the same for equal layers."""
+def line_rows(lines: Iterable[ExplainedLine]) -> Iterator[str]:
+    """Yield lines in order as text, with later ones that do the same for equal layers."""
     found: dict[object, list[ExplainedLine]] = {}
     for line in lines:
         found.setdefault((line.equal_to or line, line.does), []).append(line)
-    return found.values()
+    for equal in found.values():
+        yield from _rows_of_equal(equal)
 
 
-def _line_rows(equal: list[ExplainedLine]) -> Iterator[str]:
+def _rows_of_equal(equal: list[ExplainedLine]) -> Iterator[str]:
     line, *others = equal
     does = f"{' and '.join(line.does)}: " if line.does else ""
     number = "" if line.number is None else f"{line.number}: "
@@ -151,16 +151,16 @@ class _SourceTree:
         return root
 
 
-def _source_rows(root: _SourceTree) -> Iterator[str]:
+def source_rows(nodes: Iterable[ExplainedNode]) -> Iterator[str]:
     """Yield each place with the nodes that it makes, then those that it calls."""
-    waiting: list[tuple[str, _SourceTree, int]] = [("", root, 0)]
+    waiting: list[tuple[str, _SourceTree, int]] = [("", _SourceTree.of(nodes), 0)]
     while waiting:
         place, tree, depth = waiting.pop()
         indent = "  " * min(depth, _DEEPEST)
         if place:
             yield indent + place
-        for nodes in tree.nodes.values():
-            yield f"{indent}  {_format_nodes(nodes)}"
+        for equal in tree.nodes.values():
+            yield f"{indent}  {_format_nodes(equal)}"
         waiting += [
             (_format_place(called), inner, depth + 1)
             for called, inner in reversed(tree.called.items())
@@ -192,8 +192,8 @@ def format_explanation_json(explanation: Explanation) -> str:
         "subject": explanation.subject,
         "kernels": explanation.kernels,
         "parameters": [_parameter_object(each) for each in explanation.parameters],
-        "lines": [_line_object(line) for line in explanation.lines],
-        "nodes": [_node_object(node) for node in explanation.nodes],
+        "lines": [line_object(line) for line in explanation.lines],
+        "nodes": [node_object(node) for node in explanation.nodes],
     }
     return json.dumps(document, indent=2) + "\n"
 
@@ -207,7 +207,8 @@ def _parameter_object(parameter: ModelParameter) -> dict[str, object]:
     }
 
 
-def _line_object(line: ExplainedLine) -> dict[str, object]:
+def line_object(line: ExplainedLine) -> dict[str, object]:
+    """Return a line as the object that JSON has."""
     return {
         "line": line.number,
         "text": line.text,
@@ -231,7 +232,8 @@ def _line_object(line: ExplainedLine) -> dict[str, object]:
     }
 
 
-def _node_object(node: ExplainedNode) -> dict[str, object]:
+def node_object(node: ExplainedNode) -> dict[str, object]:
+    """Return a node as the object that JSON has."""
     return {
         "name": node.origin.name,
         "operator": node.origin.operator,

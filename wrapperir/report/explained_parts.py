@@ -1,0 +1,85 @@
+"""What an explanation consists of: its subject, nodes, lines and parameters, as data."""
+
+from enum import StrEnum
+
+from attrs import frozen
+
+from wrapperir.ir import NodeOrigin, SourcePlace
+from wrapperir.report.model_parameters import ModelParameter
+
+
+class SubjectKind(StrEnum):
+    """The kind of part that is explained."""
+
+    PROGRAM = "program"
+    PLACE = "place"
+    MODULE = "module"
+    NODE = "node"
+    KERNEL = "kernel"
+    BUFFER = "buffer"
+
+
+@frozen
+class ExplainedNode:
+    """A node of the graph, with its stack, the outermost place first."""
+
+    origin: NodeOrigin
+    stack: tuple[SourcePlace, ...]
+
+
+@frozen
+class ExplainedCopy:
+    """Why a line copies: the nodes whose views it copies, and who reads the copy.
+
+    ``values`` are what it writes the copy to, if it writes others too.  ``readers`` are the
+    numbers of lines in the text.  What is not ``whole`` is more than a copy, and has other
+    views too.
+    """
+
+    values: tuple[str, ...]
+    views: tuple[str, ...]
+    readers: tuple[int, ...]
+    whole: bool
+
+
+@frozen
+class ExplainedLine:
+    """A line: its number in the text, its text, and what it came from.
+
+    ``nodes`` are those of its origins that are asked for, ``others`` the rest.  ``does``
+    says what the line does with the buffer that is explained.  ``module`` is that of its
+    first node, and ``equal_to`` the number of the first line that does the same for an
+    equal layer.
+    """
+
+    number: int | None
+    text: str
+    nodes: tuple[str, ...]
+    others: tuple[str, ...]
+    passes: tuple[str, ...]
+    kernel: str | None = None
+    values: tuple[str, ...] = ()
+    does: tuple[str, ...] = ()
+    module: str | None = None
+    equal_to: int | None = None
+    copies: tuple[ExplainedCopy, ...] = ()
+
+
+@frozen
+class Explanation:
+    """The nodes that a subject is or came from, and the lines that it became or is in.
+
+    ``parameters`` are those of a module, or the parameter that a buffer is.
+    """
+
+    program: str
+    kind: SubjectKind
+    subject: str
+    nodes: tuple[ExplainedNode, ...]
+    lines: tuple[ExplainedLine, ...]
+    parameters: tuple[ModelParameter, ...] = ()
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """The kernels that the lines call, each once."""
+        return tuple(dict.fromkeys(x.kernel for x in self.lines if x.kernel is not None))
