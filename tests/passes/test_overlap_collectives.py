@@ -24,6 +24,7 @@ from wrapperir.passes import (
     overlap_lines,
     overlap_schedule,
 )
+from wrapperir.passes.live_units import RangeMaximum
 from wrapperir.passes.overlap_collectives import MEMORY_LIMIT
 from wrapperir.pipelines import run_passes
 from wrapperir.text import format_program, parse_program
@@ -224,6 +225,41 @@ def test_gradients_are_reduced_while_others_are_computed() -> None:
         *("a", "start wa", "b", "wait wa", "start wb"),
         *("c", "start wc", "wait wb", "wait wc"),
     ]
+
+
+LATE = """wrapperir 1
+
+program @main(%x: mutated f32[8]) {
+  group "all" size 2
+  group "too" size 2
+
+  %a = allocate f32[8]
+  %u = collective all_to_all "all" reads(%x) writes(%a)
+  %b = allocate f32[8]
+  %v = collective all_to_all "too" reads(%x) writes(%b)
+  %c = extern_kernel aten.full.default([8], 0.0) : f32[8]
+  %w = collective all_reduce(sum) "all" reads(%c) writes(%c)
+  wait_collective %u reads(%x) writes(%a)
+  free %a
+  wait_collective %v reads(%x) writes(%b)
+  wait_collective %w reads(%c) writes(%c)
+  free %c
+  return %b
+}
+"""
+
+
+def test_waits_whose_turn_is_over_do_not_look_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = RangeMaximum.maximum
+
+    def maximum(numbers: RangeMaximum, begin: int, end: int) -> int:
+        assert begin <= end, "it takes forever then"
+        return real(numbers, begin, end)
+
+    monkeypatch.setattr(RangeMaximum, "maximum", maximum)
+    program = insert_frees(parse_program(LATE))
+    after = overlap_collectives(program)
+    assert codes_of([after, after]) == set()
 
 
 def test_an_unknown_machine_is_refused() -> None:

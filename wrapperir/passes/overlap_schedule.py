@@ -310,7 +310,7 @@ class _Scheduler:
                 self.aside.add(node)
             elif self.held and self._is_too_much(node, turn):
                 self.aside.add(node)
-                tried += _MOST_TRIED + 1 if node == turn else 1
+                tried += _MOST_TRIED + 1 if node <= turn else 1
             else:
                 self._place(run, node)
 
@@ -319,7 +319,7 @@ class _Scheduler:
         memory, added = self.memory, self.memory.added(node)
         if added > 0 and memory.live + added > self.limit:
             return True
-        if node == turn or not self.looks_ahead:
+        if node <= turn or not self.looks_ahead:  # held nodes may be late
             return False
         until = self.peaks.maximum(turn, node) - self.live_before[turn] + memory.live
         return until + added - memory.closed(node) > self.limit
