@@ -25,7 +25,7 @@ FRONTEND ?= inductor
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-opencl fuzz check lint types imports docs bench bench-cpp \
 	bench-fx bench-gpu bench-lowering bench-selection bench-solvers bench-memory \
-	sweep-ops sweep-models sweep-models-gpu sweep-features sweep-memory sweep-cpp
+	sweep-ops sweep-models sweep-models-gpu sweep-features sweep-memory sweep-ranks sweep-cpp
 
 help:
 	@echo "make setup         the virtual environment; every other target sees to it"
@@ -53,6 +53,8 @@ help:
 	@echo "make sweep-models-gpu yet more of them on a GPU, with every emitter; GPU_PYTHON as above"
 	@echo "make sweep-features public features of torch.compile through every emitter"
 	@echo "make sweep-memory  generated programs through the passes over memory (long; resumes)"
+	@echo "make sweep-ranks   generated programs of several ranks through the verifier, the passes and the"
+	@echo "                   interpreter, with planted faults (20 minutes; resumes)"
 	@echo "make sweep-cpp     generated programs through the C++ emitter (long; resumes)"
 
 setup: $(STAMP)
@@ -144,6 +146,9 @@ sweep-features: $(STAMP)
 
 sweep-memory: $(STAMP)
 	$(BIN)/python -m bench.sweep.memory_passes
+
+sweep-ranks: $(STAMP)
+	$(ONE_THREAD) $(BIN)/python -m bench.sweep.rank_programs
 
 sweep-cpp: $(STAMP)
 	$(ONE_THREAD) $(BIN)/python -m bench.sweep.cpp_programs

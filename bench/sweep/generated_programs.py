@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import click
 from attrs import frozen
@@ -19,14 +19,14 @@ from rich.progress import Progress
 
 from bench.results import ROOT, Record, ResultFile
 from bench.sweep.worker_pool import Lost, run_tasks
-from wrapperir.ir import Program
 
 BATCH = 200
 STEPS = (12, 16, 24, 40)
 """The largest number of steps in a program of a batch; batches take the entries in turn."""
 
-FindFault: TypeAlias = Callable[[Program, Counter[str]], str | None]
-"""Returns the first fault of a program, with its text; may add to the batch's counts."""
+Drawn = TypeVar("Drawn")
+FindFault: TypeAlias = Callable[[Drawn, Counter[str]], str | None]
+"""Returns the first fault of what is drawn, with its text; may add to the counts."""
 
 
 @frozen
@@ -53,7 +53,7 @@ class Sweep:
 
 
 def check_batch(
-    batch: Batch, strategy: SearchStrategy[Program], find_fault: FindFault
+    batch: Batch, strategy: SearchStrategy[Drawn], find_fault: FindFault[Drawn]
 ) -> Record:
     """Check the programs of a batch; its record counts them and names the first fault."""
     counts: Counter[str] = Counter()
@@ -68,7 +68,7 @@ def check_batch(
         suppress_health_check=list(HealthCheck),
     )
     @given(program=strategy)
-    def run(program: Program) -> None:
+    def run(program: Drawn) -> None:
         counts["programs"] += 1
         fault = find_fault(program, counts)
         if fault is not None:

@@ -5,19 +5,18 @@ from attrs import evolve
 from hypothesis import HealthCheck, given, settings
 
 from tests.draws import draws
-from tests.passes.overlap_programs import common_programs
-from tests.passes.test_overlap_collectives import faults_of
+from tests.passes.common_faults import faults_of
 from wrapperir.analysis.machines import CPU, H100
 from wrapperir.ir import CollectiveLine, Program, WaitCollectiveLine
 from wrapperir.passes import (
     MEMORY_PASSES,
-    insert_frees,
     merge_collectives,
     merge_lines,
     overlap_collectives,
 )
 from wrapperir.passes.overlap_collectives import MEMORY_LIMIT
 from wrapperir.pipelines import run_passes
+from wrapperir.testing import rank_programs
 from wrapperir.text import parse_program
 from wrapperir.verify import verify
 
@@ -30,11 +29,10 @@ def starts(program: Program) -> list[tuple[str, ...]]:
 
 
 @settings(SLOW, max_examples=draws(100, fuzz=400))
-@given(common_programs(most=20))
-def test_results_stay_the_same(program: Program) -> None:
-    before = insert_frees(program)
-    after = merge_collectives(before)
-    assert faults_of(before, after, limit=1.0) == set()
+@given(rank_programs(common=True))
+def test_results_stay_the_same(programs: list[Program]) -> None:
+    before, after = programs[0], merge_collectives(programs[0])
+    assert faults_of(programs, after, limit=1.0) == ()
     assert merge_collectives(after) == after
     waits = [line for line in after.lines if isinstance(line, WaitCollectiveLine)]
     assert len(waits) == len(starts(after)) <= len(starts(before))
@@ -44,21 +42,22 @@ def test_the_programs_have_something_to_merge() -> None:
     merged = 0
 
     @settings(SLOW, max_examples=draws(100, fuzz=100))
-    @given(common_programs(most=20))
-    def count(program: Program) -> None:
+    @given(rank_programs(common=True))
+    def count(programs: list[Program]) -> None:
         nonlocal merged
-        merged += len(merge_lines(insert_frees(program), CPU).collectives)
+        merged += len(merge_lines(programs[0], CPU).collectives)
 
     count()
     assert merged > 5
 
 
 @settings(SLOW, max_examples=draws(60, fuzz=300))
-@given(common_programs(most=20))
-def test_all_passes_together(program: Program) -> None:
-    before = insert_frees(program)
-    after = run_passes(before, [merge_collectives, overlap_collectives, *MEMORY_PASSES])
-    assert faults_of(before, after, MEMORY_LIMIT) == set()
+@given(rank_programs(common=True))
+def test_all_passes_together(programs: list[Program]) -> None:
+    after = run_passes(
+        programs[0], [merge_collectives, overlap_collectives, *MEMORY_PASSES]
+    )
+    assert faults_of(programs, after, MEMORY_LIMIT) == ()
 
 
 SUMS = """wrapperir 1

@@ -3,18 +3,15 @@
 from collections.abc import Callable
 
 import pytest
-import torch
 from attrs import evolve
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.draws import draws
-from tests.passes.overlap_programs import common_programs
-from tests.verify.rank_programs import codes_of, rank_programs, run
+from tests.passes.common_faults import faults_of
 from wrapperir.analysis import analyze_memory
 from wrapperir.analysis.machines import CPU, H100
 from wrapperir.diagnostics import Code, DiagnosticError
-from wrapperir.interp import interpret_ranks
 from wrapperir.ir import CollectiveLine, Program, WaitCollectiveLine
 from wrapperir.passes import (
     MEMORY_PASSES,
@@ -27,55 +24,34 @@ from wrapperir.passes import (
 from wrapperir.passes.live_units import RangeMaximum
 from wrapperir.passes.overlap_collectives import MEMORY_LIMIT
 from wrapperir.pipelines import run_passes
+from wrapperir.testing import rank_programs
+from wrapperir.testing.rank_check import rank_behaviour, rank_codes, rank_pass_faults
 from wrapperir.text import format_program, parse_program
 
 SLOW = settings(deadline=None, suppress_health_check=list(HealthCheck))
 LIMITS = st.sampled_from([1.0, MEMORY_LIMIT, 1.5, 4.0])
 
 
-def run_common(program: Program) -> list[tuple[object, ...]]:
-    """Run a program on two ranks with different inputs."""
-    given = [[torch.arange(16.0) + 100 * rank] for rank in range(2)]
-    results = interpret_ranks([program] * 2, given, [{}, {}])
-    return [(*out, *x) for out, x in zip(results, given, strict=True)]
-
-
-def faults_of(before: Program, after: Program, limit: float) -> set[str]:
-    """Return what is wrong with a program that a pass made of another."""
-    found = {code.value for code in codes_of([after, after])}
-    if found:
-        return found
-    if analyze_memory(after, {}).peak > limit * analyze_memory(before, {}).peak:
-        found.add("peak")
-    for old, new in zip(run_common(before), run_common(after), strict=True):
-        if not all(torch.equal(a, b) for a, b in zip(old, new, strict=True)):  # type: ignore[arg-type]
-            found.add("results")
-    return found
-
-
 @settings(SLOW, max_examples=draws(100, fuzz=400))
-@given(common_programs(), LIMITS)
-def test_results_and_peaks(program: Program, limit: float) -> None:
-    before = insert_frees(program)
-    after = overlap_collectives(before, limit=limit)
-    assert faults_of(before, after, limit) == set()
+@given(rank_programs(common=True), LIMITS)
+def test_results_and_peaks(programs: list[Program], limit: float) -> None:
+    after = overlap_collectives(programs[0], limit=limit)
+    assert faults_of(programs, after, limit) == ()
 
 
 @settings(SLOW, max_examples=draws(40, fuzz=200))
-@given(common_programs())
-def test_memory_is_planned_around_work_in_flight(program: Program) -> None:
-    before = insert_frees(program)
-    after = run_passes(before, [overlap_collectives, *MEMORY_PASSES])
-    assert faults_of(before, after, MEMORY_LIMIT) == set()
+@given(rank_programs(common=True))
+def test_memory_is_planned_around_work_in_flight(programs: list[Program]) -> None:
+    after = run_passes(programs[0], [overlap_collectives, *MEMORY_PASSES])
+    assert faults_of(programs, after, MEMORY_LIMIT) == ()
 
 
 @settings(SLOW, max_examples=draws(60, fuzz=300))
 @given(rank_programs())
 def test_programs_of_ranks_still_meet(programs: list[Program]) -> None:
-    after = [overlap_collectives(insert_frees(program), limit=4.0) for program in programs]
-    assert codes_of(after) == set()
-    for old, new in zip(run(programs), run(after), strict=True):
-        torch.testing.assert_close(new, old, rtol=0, atol=0)
+    after = [overlap_collectives(program, limit=4.0) for program in programs]
+    faults = rank_pass_faults(rank_behaviour(programs), rank_behaviour(after), 4.0)
+    assert faults == ()
 
 
 def without_accesses(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,11 +71,11 @@ def test_a_wrong_pass_is_caught(
     caught = 0
 
     @settings(SLOW, max_examples=draws(60, fuzz=60))
-    @given(common_programs())
-    def count(program: Program) -> None:
+    @given(rank_programs(common=True))
+    def count(programs: list[Program]) -> None:
         nonlocal caught
-        before = insert_frees(program)
-        caught += bool(faults_of(before, overlap_collectives(before, limit=1.0), 1.0))
+        after = overlap_collectives(programs[0], limit=1.0)
+        caught += bool(faults_of(programs, after, 1.0))
 
     count()
     assert caught > 0
@@ -132,7 +108,7 @@ def test_starts_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
     programs = [parse_program(text) for text in texts]
     moved = [overlap_collectives(program) for program in programs]
     assert all(old != new for old, new in zip(programs, moved, strict=True))
-    assert codes_of(moved) == set()
+    assert rank_codes(moved) == set()
     real = line_dependences._Walk.take
 
     def forgetful(walk: line_dependences._Walk, *given: object) -> None:
@@ -140,7 +116,7 @@ def test_starts_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
         real(walk, *given)  # type: ignore[arg-type]
 
     monkeypatch.setattr(line_dependences._Walk, "take", forgetful)
-    assert codes_of([overlap_collectives(program) for program in programs])
+    assert rank_codes([overlap_collectives(program) for program in programs])
 
 
 PREFETCH = """wrapperir 1
@@ -249,7 +225,9 @@ program @main(%x: mutated f32[8]) {
 """
 
 
-def test_waits_whose_turn_is_over_do_not_look_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waits_whose_turn_is_over_do_not_look_ahead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     real = RangeMaximum.maximum
 
     def maximum(numbers: RangeMaximum, begin: int, end: int) -> int:
@@ -259,7 +237,7 @@ def test_waits_whose_turn_is_over_do_not_look_ahead(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(RangeMaximum, "maximum", maximum)
     program = insert_frees(parse_program(LATE))
     after = overlap_collectives(program)
-    assert codes_of([after, after]) == set()
+    assert rank_codes([after, after]) == set()
 
 
 def test_an_unknown_machine_is_refused() -> None:

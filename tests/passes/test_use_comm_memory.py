@@ -3,16 +3,15 @@
 from hypothesis import HealthCheck, given, settings
 
 from tests.draws import draws
-from tests.passes.overlap_programs import common_programs
-from tests.passes.test_overlap_collectives import faults_of
+from tests.passes.common_faults import faults_of
 from wrapperir.ir import AllocateLine, AllocatePoolLine, CollectiveLine, PlaceLine, Program
 from wrapperir.passes import (
     MEMORY_PASSES,
-    insert_frees,
     overlap_collectives,
     use_comm_memory,
 )
 from wrapperir.pipelines import run_passes
+from wrapperir.testing import rank_programs
 from wrapperir.text import parse_program
 
 SLOW = settings(deadline=None, suppress_health_check=list(HealthCheck))
@@ -28,14 +27,13 @@ def spaces(program: Program) -> dict[str, str]:
 
 
 @settings(SLOW, max_examples=draws(60, fuzz=300))
-@given(common_programs())
-def test_planners_keep_the_space_apart(program: Program) -> None:
-    before = insert_frees(program)
-    placed = use_comm_memory(before, devices="cpu,cuda")
-    assert faults_of(before, placed, 1.0) == set()
+@given(rank_programs(common=True))
+def test_planners_keep_the_space_apart(programs: list[Program]) -> None:
+    placed = use_comm_memory(programs[0], devices="cpu,cuda")
+    assert faults_of(programs, placed, 1.0) == ()
     assert use_comm_memory(placed, devices="cpu,cuda") == placed
     planned = run_passes(placed, [overlap_collectives, *MEMORY_PASSES])
-    assert faults_of(before, planned, 1.02) == set()
+    assert faults_of(programs, planned, 1.02) == ()
     pools = {
         line.result: line.type.space
         for line in planned.lines

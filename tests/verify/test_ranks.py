@@ -8,64 +8,57 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.draws import draws
-from tests.verify.rank_programs import RANK_FAULTS, codes_of, rank_programs, run
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.interp import interpret_ranks
 from wrapperir.ir import Program
 from wrapperir.passes import MEMORY_PASSES
 from wrapperir.pipelines import run_passes
+from wrapperir.testing import RANK_FAULTS, rank_programs
+from wrapperir.testing.rank_check import (
+    rank_behaviour,
+    rank_codes,
+    rank_pass_faults,
+    run_together,
+)
 from wrapperir.text import parse_program
 from wrapperir.verify import verify_ranks
 
 SLOW = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
 
-@pytest.mark.parametrize(
-    "count",
-    [
-        pytest.param(draws(60, fuzz=300), id="some"),
-        pytest.param(10_000, id="many", marks=pytest.mark.sweep),
-    ],
-)
-def test_accepted_programs_run_without_a_fault(count: int) -> None:
-    @settings(SLOW, max_examples=count)
-    @given(rank_programs())
-    def check(programs: list[Program]) -> None:
-        assert codes_of(programs) == set()
-        run(programs)
-
-    check()
+@settings(SLOW, max_examples=draws(60, fuzz=300))
+@given(rank_programs())
+def test_accepted_programs_run_without_a_fault(programs: list[Program]) -> None:
+    assert rank_codes(programs) == set()
+    run_together(programs)
 
 
 @settings(SLOW, max_examples=draws(20, fuzz=100))
 @given(rank_programs())
 def test_memory_passes_keep_the_results(programs: list[Program]) -> None:
     planned = [run_passes(program, MEMORY_PASSES) for program in programs]
-    assert codes_of(planned) == set()
-    for before, after in zip(run(programs), run(planned), strict=True):
-        torch.testing.assert_close(after, before, rtol=0, atol=0)
+    assert rank_pass_faults(rank_behaviour(programs), rank_behaviour(planned)) == ()
 
 
 @pytest.mark.parametrize("kind", RANK_FAULTS)
 def test_a_planted_fault_is_found(kind: str) -> None:
-    put, codes = RANK_FAULTS[kind]
+    fault = RANK_FAULTS[kind]
     planted = 0
 
-    @settings(SLOW, max_examples=draws(80, fuzz=300))
+    @settings(SLOW, max_examples=draws(40, fuzz=300))
     @given(rank_programs(), st.integers(0, 999))
     def check(programs: list[Program], seed: int) -> None:
         nonlocal planted
         rng = Random(seed)
         index = rng.randrange(len(programs))
-        changed = put(programs[index], rng)
+        changed = fault.plant(programs[index], rng)
         if changed is None:
             return
         planted += 1
         faulty = [*programs[:index], changed, *programs[index + 1 :]]
-        found = codes_of(faulty)
-        assert found & codes, (found, codes)
+        assert rank_codes(faulty) & fault.codes
         with pytest.raises(DiagnosticError):
-            run(faulty)
+            run_together(faulty)
 
     check()
     assert planted > 5
@@ -94,7 +87,7 @@ def test_groups_in_another_order_are_a_deadlock_with_both_places() -> None:
     assert first[0].path == second[0].path == ("lines", 0)
     assert "program 1 waits too, at lines[0]" in [note.message for note in first[0].notes]
     with pytest.raises(DiagnosticError) as caught:
-        run(programs)
+        run_together(programs)
     (found,) = caught.value.diagnostics
     assert found.code is Code.RUN_DEADLOCK
     assert found.path == ("lines", 0)

@@ -17,11 +17,15 @@ from wrapperir.testing.memory_check import MemoryConflict, memory_conflicts, pea
 from wrapperir.testing.nests import DrawnNest, nest_inputs, nests
 from wrapperir.testing.pass_check import Behaviour, behaviour, pass_faults
 from wrapperir.testing.programs import programs
+from wrapperir.testing.rank_check import rank_codes
+from wrapperir.testing.rank_faults import RANK_FAULTS, RankFault
+from wrapperir.testing.rank_programs import rank_programs
 from wrapperir.testing.value_facts import SIZE_VALUES, SIZES
 
 __all__ = [
     "CASES",
     "FAULTS",
+    "RANK_FAULTS",
     "SIZES",
     "SIZE_VALUES",
     "Behaviour",
@@ -31,6 +35,7 @@ __all__ = [
     "Faulty",
     "MemoryConflict",
     "Outcome",
+    "RankFault",
     "behaviour",
     "check_case",
     "example_constants",
@@ -43,4 +48,6 @@ __all__ = [
     "pass_faults",
     "peak_bytes",
     "programs",
+    "rank_codes",
+    "rank_programs",
 ]
