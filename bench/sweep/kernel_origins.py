@@ -6,17 +6,24 @@ from pathlib import Path
 from attrs import frozen
 
 from bench.results import Record
-from wrapperir.ir import ExternKernelLine, KernelCallLine, OriginTable, Program
+from wrapperir.ir import (
+    ExternKernelLine,
+    GraphRegionLine,
+    KernelCallLine,
+    OriginTable,
+    Program,
+)
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.text import parse_program
 
 
 @frozen
 class OriginCount:
-    """The launches and operator calls of programs, and how many of them name no place.
+    """The launches of programs, and how many of them name no place.
 
-    ``unnamed`` are those without an origin that the program lists.  ``placeless`` are those
-    that have origins, but no origin with a place.
+    Launches are calls of kernels and operators, and graph regions.  ``unnamed`` are those
+    without an origin that the program lists.  ``placeless`` are those that have origins,
+    but no origin with a place.
     """
 
     calls: int = 0
@@ -36,7 +43,7 @@ def count_origins(program: Program) -> OriginCount:
     """Return the count of a program."""
     table, count = OriginTable(program), OriginCount()
     for line in walk_lines(program.lines):
-        if isinstance(line, KernelCallLine | ExternKernelLine):
+        if isinstance(line, KernelCallLine | ExternKernelLine | GraphRegionLine):
             origins = table.of(line.provenance)
             has_place = any(table.place(origin) is not None for origin in origins)
             count += OriginCount(1, not origins, bool(origins) and not has_place)

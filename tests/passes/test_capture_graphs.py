@@ -6,6 +6,7 @@ import math
 import pytest
 from hypothesis import given, settings
 
+from bench.sweep.kernel_origins import OriginCount, count_origins
 from tests.draws import draws
 from wrapperir.analysis import storage_bytes
 from wrapperir.emit.graph_report import format_capture
@@ -16,17 +17,20 @@ from wrapperir.ir import (
     GraphRegionLine,
     Language,
     Program,
+    Provenance,
     Stream,
     TensorType,
 )
+from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.line_effects import LineEffects
 from wrapperir.passes import Captured, capture_graphs, capture_regions
 from wrapperir.passes.capture_reasons import Reason
 from wrapperir.passes.replay_cost import count_calls, replay_gain
 from wrapperir.pipelines import run_passes
+from wrapperir.report import explain
 from wrapperir.testing.pass_check import behaviour
 from wrapperir.testing.programs import programs
-from wrapperir.text import format_program, parse_program
+from wrapperir.text import format_program, format_with_positions, parse_program
 from wrapperir.verify import verify
 
 EXAMPLES = settings(max_examples=draws(100, fuzz=300))
@@ -53,6 +57,11 @@ def check(program: Program) -> None:
     for old, new in zip(before.values, after.values, strict=True):
         assert repr(old) == repr(new), shown
     assert captured(found.program).program == found.program
+    given = set(map(id, program.lines))
+    for region in regions(found.program):
+        assert id(region) in given or origins_of(region) == {
+            name for line in walk_lines(region.body.lines) for name in origins_of(line)
+        }
     check_report(program, found, shown)
     # The memory of operands may be allocated earlier and freed later.
     kept = [
@@ -60,6 +69,10 @@ def check(program: Program) -> None:
         for region in regions(found.program)
     ]
     assert after.peaks[0] <= before.peaks[0] + sum(kept), shown
+
+
+def origins_of(line: BodyLine) -> set[str]:
+    return set() if line.provenance is None else {*line.provenance.origins}
 
 
 def check_report(program: Program, found: Captured, shown: str) -> None:
@@ -124,7 +137,13 @@ def test_with_kernels(program: Program) -> None:
     check(program)
 
 
-def cuda(lines: str, *, outputs: str = "", entry: str = "%x: f32[8, 8]@cuda") -> Program:
+def cuda(
+    lines: str,
+    *,
+    outputs: str = "",
+    entry: str = "%x: f32[8, 8]@cuda",
+    origins: str = "",
+) -> Program:
     """Return a program with these lines, which is valid."""
     program = parse_program(f"""\
 wrapperir 1
@@ -132,6 +151,10 @@ wrapperir 1
 program @main({entry}) {{
 {lines}
   return {outputs}
+}}
+
+origins {{
+{origins}
 }}
 """)
     assert verify(program) == ()
@@ -186,6 +209,32 @@ def test_a_buffer_that_outlives_a_region_is_allocated_before_it() -> None:
   return %v
 """
     )
+
+
+def test_a_region_has_the_origins_of_its_lines_and_the_pass() -> None:
+    program = cuda(
+        f"""\
+  %a = allocate f32[8, 8]@cuda from(mm)
+{mm("%x", "%a")} from(mm)
+  %b = allocate f32[8, 8]@cuda from(mm_1)
+{mm("%a", "%b")} from(mm_1)
+  free %a
+  free %x""",
+        outputs="%b",
+        origins='  mm, mm_1: aten.mm.default in "layers.0"',
+    )
+    found = run_passes(program, "capture_graphs")
+    assert verify(found) == ()
+    (region,) = regions(found)
+    assert region.provenance == Provenance(
+        origins=("mm", "mm_1"), passes=("capture_graphs",)
+    )
+    assert count_origins(found) == OriginCount(calls=3, unnamed=0, placeless=3)
+    assert count_origins(capture_graphs(program)).unnamed == 0
+    _, positions = format_with_positions(found)
+    explained = explain(found, positions, "mm_1")
+    heads = [(x.nodes, x.others) for x in explained.lines if "graph_region" in x.text]
+    assert heads == [(("mm_1",), ())]
 
 
 def test_reuse_across_the_border_is_a_view_in_the_region() -> None:

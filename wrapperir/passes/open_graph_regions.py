@@ -83,6 +83,8 @@ def _ordered(
 ) -> tuple[wir.BodyLine, ...]:
     """Return lines by which one stream of the region's device waits for another."""
     event, device, origin = names.new(None, "event"), line.device, line.provenance
+    if origin is not None:  # an event is no part of what the region computes
+        origin = evolve(origin, origins=())
     return (
         wir.RecordEventLine(result=event, device=device, stream=first, provenance=origin),
         wir.WaitEventLine(event=event, device=device, stream=then, provenance=origin),

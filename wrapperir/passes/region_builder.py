@@ -6,6 +6,7 @@ from typing import assert_never
 from attrs import define, field
 
 from wrapperir import ir as wir
+from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.effects import Effects, Origin
 from wrapperir.ir.line_effects import uses
 from wrapperir.ir.renaming import rename_values
@@ -291,9 +292,21 @@ class _RegionBuilder:
                 lines=tuple(inside),
                 results=tuple(wir.BufferRef(self.inner[each]) for each in self.returned),
             ),
+            provenance=_provenance_of(inside),
         )
         after = _without_unused_views(self.after)
         return BuiltRegion(self.before, line, after, frozenset(kept))
+
+
+def _provenance_of(lines: Sequence[wir.BodyLine]) -> wir.Provenance | None:
+    """Return the origins of all lines of a region, each once."""
+    names = {
+        name: None
+        for line in walk_lines(lines)
+        if line.provenance is not None
+        for name in line.provenance.origins
+    }
+    return wir.Provenance(origins=tuple(names)) if names else None
 
 
 def _without_unused_views(lines: Sequence[wir.BodyLine]) -> list[wir.BodyLine]:

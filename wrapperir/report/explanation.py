@@ -9,6 +9,7 @@ from wrapperir.diagnostics import Code, LinePath, Position, did_you_mean
 from wrapperir.ir import (
     BodyLine,
     ExternKernelLine,
+    GraphRegionLine,
     KernelCallLine,
     NodeOrigin,
     OriginTable,
@@ -216,11 +217,14 @@ class _SubjectSearch:
     def _line(self, found: _LineFacts, chosen: Iterable[str]) -> ExplainedLine:
         asked = set(chosen)
         line = found.line
+        others = [name for name in found.origins if name not in asked]
+        if isinstance(line, GraphRegionLine):
+            others = []  # of other lines in the region
         return ExplainedLine(
             number=self._number(found.index),
             text=line_head(line),
             nodes=tuple(name for name in found.origins if name in asked),
-            others=tuple(name for name in found.origins if name not in asked),
+            others=tuple(others),
             passes=() if line.provenance is None else line.provenance.passes,
             kernel=line.kernel if isinstance(line, KernelCallLine) else None,
             values=tuple(
