@@ -9,6 +9,7 @@ from wrapperir.emit import Artifact, Emitter, Loaded, Support, Value
 from wrapperir.ir import BodyLine, ExternKernelLine, Program, Stream
 from wrapperir.ir.blocks import nested_blocks
 from wrapperir.profiling import ProfileClock
+from wrapperir.profiling.marks import START_MARKS
 
 
 @define(eq=False)
@@ -57,13 +58,14 @@ class SimulatedEmitter(Emitter):
     """Runs each line of the program's own block, and of nested ones once.
 
     ``host_ns`` and ``device_ns`` say what a line takes; a call of an operator of ours
-    really calls it, after ``mark_ns``.
+    really calls it, after ``mark_ns``, and those before the first line ``start_ns`` later.
     """
 
     clock: SimulatedClock
     host_ns: Callable[[BodyLine], int]
     device_ns: Callable[[BodyLine], int] = lambda line: 0
     mark_ns: int = 0
+    start_ns: int = 0
     name: str = "simulated"
     support: Support = field(factory=Support)
     emitted: list[Program] = field(factory=list[Program])
@@ -86,6 +88,7 @@ class SimulatedEmitter(Emitter):
         if isinstance(line, ExternKernelLine) and line.operator.startswith("wrapperir_"):
             self.clock.host += self.mark_ns
             number, *symbols = line.arguments
+            self.clock.host += self.start_ns if number in range(START_MARKS) else 0
             torch.ops.wrapperir_profile.mark(number, *([7] * len(symbols)))
             return
         self.clock.host += self.host_ns(line)

@@ -11,7 +11,7 @@ from tests.profiling.simulated import SimulatedClock, SimulatedEmitter
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.ir import ExternKernelLine, Program
 from wrapperir.profiling import profile_program
-from wrapperir.report import Profile
+from wrapperir.report import Profile, build_timeline, format_profile
 from wrapperir.text import format_with_positions, parse_program
 from wrapperir_python.emitter import PythonEmitter
 
@@ -81,6 +81,49 @@ def test_lines_of_the_host_get_their_time_and_gaps() -> None:
         ("aten.cos.out", 700),
         ("aten.sin.default", 500),
     ]
+
+
+def test_no_more_is_taken_off_than_a_mark_is_known_to_take() -> None:
+    program = parse_program(HOST)
+    times = dict(zip(program.lines, (100, 30, 700, 0), strict=True))
+    emitter = SimulatedEmitter(
+        SimulatedClock(), times.__getitem__, mark_ns=60, start_ns=240
+    )
+    found = profiled(HOST, emitter)
+    assert [line.host_ns for line in found.lines] == [100, 30, 700, 0]
+    assert found.mark_ns == 60
+    assert {line.resolution_ns for line in found.lines} == {240}
+    sine, _, cosine, _ = found.lines
+    assert sine.bandwidth is None
+    assert cosine.bandwidth == pytest.approx(96 / 700e-9)
+    assert "<240 ns" in format_profile(found)
+
+
+POOLS = """\
+wrapperir 1
+
+program @main(%x: f32[16]) {
+  %pool = allocate_pool pool[128]
+  %a = place f32[16] in %pool at 0
+  extern_kernel aten.sin.out(%x, out = %a) writes(%a)
+  %b = place f32[16] in %pool at 64
+  extern_kernel aten.cos.out(%a, out = %b) writes(%b)
+  free %a
+  free %b
+  free %pool
+  return
+}
+"""
+
+
+def test_the_peak_is_that_of_the_memory_report() -> None:
+    program = parse_program(POOLS)
+    _, positions = format_with_positions(program)
+    (peak,) = profiled(POOLS, SimulatedEmitter(SimulatedClock(), lambda _: 1)).peaks
+    (memory,) = build_timeline(program, positions, {}, "").memories
+    assert (peak.bytes, peak.memory) == (memory.peak, memory.memory) == (128, "cpu")
+    assert peak.number == 7  # where both are alive
+    assert peak.path == ("lines", memory.peak_line)
 
 
 def test_a_device_that_waits_for_the_host_has_gaps() -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.report.test_perfetto import check_format
 from wrapperir.report import (
     LineProfile,
+    MemoryPeak,
     Profile,
     Slice,
     format_profile,
@@ -35,7 +36,7 @@ def line(index: int, **changes: Any) -> LineProfile:
         gap_ns=500,
         read_bytes=1 << 20,
         written_bytes=0,
-        live_bytes=4096,
+        held_bytes=4096,
         nodes=("mul", "add"),
         source="model.py:12",
     )
@@ -56,6 +57,7 @@ def profile(lines: Sequence[LineProfile], **changes: Any) -> Profile:
         entry_ns=300,
         return_ns=200,
         peak_bytes=4096,
+        peaks=(MemoryPeak(memory="cpu", bytes=4096, path=("lines", 0), number=4),),
         allocator_peak_bytes=None,
         lines=tuple(lines),
         slices=(
@@ -123,6 +125,27 @@ def test_lines_of_equal_layers_are_counted_together() -> None:
     assert "more with kernels" not in shown
 
 
+def test_a_time_that_marks_hide_has_a_bound_and_no_bandwidth() -> None:
+    short = line(0, host_ns=40, resolution_ns=240)
+    assert short.bandwidth is None
+    shown = format_profile(profile([short, line(1, kernel="other", resolution_ns=240)]))
+    row = "<240 ns     1%      500 ns  1 MiB        4: kernel_call @scale(%a, %b0)"
+    assert f"  {row}\n" in shown
+    assert "  <240 ns     1%      1  1 MiB        @scale\n" in shown
+    found = json.loads(format_profile_json(profile([short])))
+    assert [each["resolution_ns"] for each in found["lines"]] == [240]
+
+
+def test_each_memory_has_its_peak() -> None:
+    peaks = tuple(
+        MemoryPeak(memory=name, bytes=size, path=("lines", 0), number=number)
+        for name, size, number in (("cuda:0", 1 << 20, 7), ("cpu", 512, None))
+    )
+    shown = format_profile(profile([line(0)], peaks=peaks, allocator_peak_bytes=2 << 20))
+    row = "cuda:0 1 MiB at line 7; cpu 512 bytes; 2 MiB of the GPU's allocator"
+    assert f"  memory       {row}\n" in shown
+
+
 def test_names_of_kernels_are_whole() -> None:
     name = f"kernel_call @{'fused_' * 30}(%a, %b)"
     assert f"{name[:-8]}(..." in format_profile(profile([line(0, text=name)]))
@@ -152,6 +175,7 @@ def test_json_has_each_line_with_its_kernel() -> None:
             "name": "@scale",
             "calls": 2,
             "ns": 4_000,
+            "resolution_ns": 0,
             "moved_bytes": None,
             "bandwidth": None,
             "lines": [0, 1],
@@ -161,7 +185,7 @@ def test_json_has_each_line_with_its_kernel() -> None:
 
 
 def test_a_trace_has_a_row_for_each_lane() -> None:
-    lines = [line(0, text="bad \u202e text"), line(1, live_bytes=64)]
+    lines = [line(0, text="bad \u202e text"), line(1, held_bytes=64)]
     made = profile(lines)
     work = Slice(lane="cuda:0 stream 1", line=1, begin_ns=2_500, ns=1_000)
     events = check_format(format_profile_trace(evolve(made, slices=(*made.slices, work))))

@@ -18,8 +18,11 @@ MM = "%y = extern_kernel aten.mm.default(%x, %w) : f32[8, 8]"
 CALL = "kernel_call @fused(%y, %z)"
 
 
-def line(number: int, text: str, host: int, device: int | None = None) -> dict[str, Any]:
-    return {"line": number, "text": text, "host_ns": host, "device_ns": device}
+def line(
+    number: int, text: str, host: int, device: int | None = None, resolution: int = 0
+) -> dict[str, Any]:
+    times = {"host_ns": host, "device_ns": device, "resolution_ns": resolution}
+    return {"line": number, "text": text, **times}
 
 
 def profile(*lines: dict[str, Any]) -> str:
@@ -51,12 +54,12 @@ def test_a_profile_of_another_program_is_refused() -> None:
 
 def test_kernels_are_listed_by_time(opener: Opener, tmp_path: Path) -> None:
     view = viewed(write_model(tmp_path), [])
-    text = profile(line(13, MM, 500), line(17, CALL, 1_500_000))
+    text = profile(line(13, MM, 500, resolution=600), line(17, CALL, 1_500_000))
     page = opener.open(format_view(evolve(view, program=add_times(view.program, text))))
     rows = page.locator(".panel[data-name=kernels] .line")
     assert [rows.nth(n).locator(".time").inner_text() for n in range(2)] == [
         "1.50 ms",
-        "0.500 µs",
+        "<0.600 µs",
     ]
     rows.first.click()
     assert "takes 1.50 ms" in page.locator("#details").inner_text()

@@ -1,10 +1,6 @@
 """Builds a profile from the times of calls."""
 
-import statistics
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-from attrs import define, field, frozen
+from collections.abc import Iterator, Mapping, Sequence
 
 from wrapperir import ir as wir
 from wrapperir.analysis import analyze_memory
@@ -12,28 +8,21 @@ from wrapperir.analysis.line_traffic import LineTraffic, line_traffic
 from wrapperir.diagnostics import LinePath, Position
 from wrapperir.ir.blocks import walk_places
 from wrapperir.ir.line_effects import LineEffects, value_types
-from wrapperir.profiling.marks import GPU, MarkedProgram
-from wrapperir.profiling.recording import MarkedCall, TimedInterval
+from wrapperir.profiling.line_times import CallTimes, LineTimes, median
+from wrapperir.profiling.marks import MarkedProgram
+from wrapperir.profiling.recording import MarkedCall
 from wrapperir.report import (
     LineProfile,
+    MemoryPeak,
     Profile,
     Slice,
+    build_timeline,
     equal_lines,
     line_head,
     line_module,
     shown_symbols,
 )
 from wrapperir.report.profile import HOST
-
-
-@define(eq=False)
-class CallTimes:
-    """Times of calls of a program as it is, with marks, and with marks on held streams."""
-
-    plain: list[int] = field(factory=list[int])
-    marked: list[MarkedCall] = field(factory=list[MarkedCall])
-    held: list[MarkedCall] = field(factory=list[MarkedCall])
-    allocator_peak: int | None = None
 
 
 def build_profile(
@@ -46,7 +35,7 @@ def build_profile(
     opened_regions: bool,
 ) -> Profile:
     """Return the profile of a program without graph regions."""
-    found = _LineTimes.of(program, times)
+    found = LineTimes.of(program, times)
     calls = times.marked
     symbols = calls[-1].symbols
     facts = _ProgramFacts(program, symbols)
@@ -62,107 +51,37 @@ def build_profile(
         emitter=emitter,
         repeats=len(calls),
         symbols=tuple((x, symbols[x]) for x in shown_symbols(program) if x in symbols),
-        unprofiled_ns=_median(times.plain),
-        profiled_ns=_median(call.ns for call in calls),
-        mark_ns=found.mark_ns,
+        unprofiled_ns=median(times.plain),
+        profiled_ns=median(call.ns for call in calls),
+        mark_ns=found.mark.ns,
         marks=len(calls[-1].hits),
         opened_regions=opened_regions,
-        entry_ns=_median(call.entry.ns for call in calls),
-        return_ns=_median(call.return_.ns for call in calls),
+        entry_ns=median(call.entry.ns for call in calls),
+        return_ns=median(call.return_.ns for call in calls),
         peak_bytes=facts.memory.peak,
+        peaks=tuple(_peaks(program, symbols, positions)),
         allocator_peak_bytes=times.allocator_peak,
         lines=lines,
         slices=tuple(_slices(typical, lines)),
     )
 
 
-def _median(values: Iterable[int]) -> int:
-    return round(statistics.median(values))
-
-
-@frozen(eq=False)
-class _LineTimes:
-    """Medians of the times of each line in a call."""
-
-    mark_ns: int
-    counts: Mapping[LinePath, int]
-    host: Mapping[LinePath, int]
-    device: Mapping[LinePath, int]
-    gaps: Mapping[LinePath, int]
-
-    @classmethod
-    def of(cls, program: wir.Program, times: CallTimes) -> "_LineTimes":
-        """Return the medians of calls."""
-        marked = times.marked
-        mark_ns = _between_starts(call.host() for call in marked)
-        host = _medians(marked, lambda call: _lessened(call.host(), mark_ns))
-        event_ns = _between_starts(call.on_streams() for call in times.held)
-        device = _medians(times.held, lambda call: _lessened(call.on_streams(), event_ns))
-        without_marks = _medians(
-            marked, lambda call: _without_marks(call.on_streams(), mark_ns, event_ns)
-        )
-        gaps = {path: max(without_marks[path] - ns, 0) for path, ns in device.items()}
-        working = _on_host(program)
-        gaps |= _medians(marked, lambda call: _idle_times(call, working, mark_ns))
-        reached = (hit.mark for hit in marked[-1].hits if not hit.mark.enters)
-        counts = Counter(mark.path for mark in reached if mark.path is not None)
-        return cls(mark_ns, counts, host, device, gaps)
-
-
-def _between_starts(calls: Iterable[Iterable[TimedInterval]]) -> int:
-    """Return the median time between marks in a row at the start."""
-    found = [each.ns for call in calls for each in call if each.path is None]
-    return _median(found) if found else 0
-
-
-def _medians(
-    calls: Sequence[MarkedCall], intervals: Callable[[MarkedCall], Iterable[TimedInterval]]
-) -> dict[LinePath, int]:
-    """Return the median over calls of each line's time in a call."""
-    totals: defaultdict[LinePath, list[int]] = defaultdict(lambda: [0] * len(calls))
-    for number, call in enumerate(calls):
-        for each in intervals(call):
-            if each.path is not None:
-                totals[each.path][number] += each.ns
-    return {path: _median(each) for path, each in totals.items()}
-
-
-def _lessened(intervals: Iterable[TimedInterval], ns: int) -> Iterator[TimedInterval]:
-    for each in intervals:
-        yield TimedInterval(each.path, each.begin, max(each.ns - ns, 0), each.stream)
-
-
-def _without_marks(
-    intervals: Iterable[TimedInterval], mark_ns: int, event_ns: int
-) -> Iterator[TimedInterval]:
-    """Yield the times on streams that there are if the host reaches no marks."""
-    for each in intervals:
-        marks = each.hits_ns + each.hits * mark_ns + event_ns
-        yield TimedInterval(each.path, each.begin, max(each.ns - marks, 0), each.stream)
-
-
-def _on_host(program: wir.Program) -> frozenset[LinePath]:
-    """Return the lines whose work is done by the time that they have run."""
-    effects = LineEffects.of_program(program)
-    found: set[LinePath] = set()
-    for line, path in walk_places(program.lines):
-        done = effects.visit(line)
-        if done.launches and done.stream is not None and done.stream.device.kind != GPU:
-            found.add(path)
-    return frozenset(found)
-
-
-def _idle_times(
-    call: MarkedCall, working: frozenset[LinePath], mark_ns: int
-) -> Iterator[TimedInterval]:
-    """Yield the host's time between lines that work there, for the line after it."""
-    idle = call.entry.ns
-    for each in _lessened(call.host(), mark_ns):
-        if each.path in working:
-            yield TimedInterval(each.path, each.begin, idle)
-            idle = 0
-        else:
-            idle += each.ns
+def _peaks(
+    program: wir.Program,
+    symbols: Mapping[str, wir.Number],
+    positions: Mapping[LinePath, Position],
+) -> Iterator[MemoryPeak]:
+    """Yield the peak of each memory, as the memory report has it."""
+    paths = [path for _, path in walk_places(program.lines)]
+    indices = {path: Position(index, 1) for index, path in enumerate(paths)}
+    for memory in build_timeline(program, indices, symbols, "").memories:
+        if paths:
+            path = paths[memory.peak_line]
+            at = positions.get(path)
+            number = None if at is None else at.line
+            yield MemoryPeak(
+                memory=memory.memory, bytes=memory.peak, path=path, number=number
+            )
 
 
 class _ProgramFacts:
@@ -184,7 +103,7 @@ class _ProgramFacts:
         self,
         line: wir.BodyLine,
         path: LinePath,
-        times: _LineTimes,
+        times: LineTimes,
         position: Position | None,
     ) -> LineProfile:
         """Return the profile of the line at a path."""
@@ -192,6 +111,7 @@ class _ProgramFacts:
         launches = done.launches and done.stream is not None
         count = times.counts.get(path, 0)
         traffic = self._traffic(line)
+        mark = times.event if path in times.device else times.mark
         *block, _, index = path
         assert isinstance(index, int)
         return LineProfile(
@@ -207,11 +127,12 @@ class _ProgramFacts:
             gap_ns=times.gaps.get(path, 0) if launches else None,
             read_bytes=None if traffic is None else traffic.read * count,
             written_bytes=None if traffic is None else traffic.written * count,
-            live_bytes=self.memory.blocks[tuple(block)].live[index],
+            held_bytes=self.memory.blocks[tuple(block)].live[index],
             nodes=() if line.provenance is None else line.provenance.origins,
             source=self._origins.source_of(path),
             module=line_module(line, self._origins),
             equal_to=self._equal[path],
+            resolution_ns=count * mark.resolution,
         )
 
     def _traffic(self, line: wir.BodyLine) -> LineTraffic | None:

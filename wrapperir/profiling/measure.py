@@ -13,8 +13,9 @@ from wrapperir.emit import Emitter, Loaded, Value, emit_program
 from wrapperir.emit.pipeline import load_artifact
 from wrapperir.emit.torch_dtypes import torch_device
 from wrapperir.passes import open_graph_regions
-from wrapperir.profiling.build_profile import CallTimes, build_profile
+from wrapperir.profiling.build_profile import build_profile
 from wrapperir.profiling.clocks import ProfileClock, clock_for
+from wrapperir.profiling.line_times import CallTimes
 from wrapperir.profiling.marks import with_marks
 from wrapperir.profiling.recording import CallRecorder
 from wrapperir.report import Profile

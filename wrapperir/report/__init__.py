@@ -12,7 +12,7 @@ from wrapperir.report.memory_page import buffer_kinds, format_html, kind_data, v
 from wrapperir.report.model_parameters import ModelParameter, model_parameters
 from wrapperir.report.offline_page import PageData, PagePart, format_page
 from wrapperir.report.perfetto import format_perfetto
-from wrapperir.report.profile import KernelProfile, LineProfile, Profile, Slice
+from wrapperir.report.profile import KernelProfile, LineProfile, MemoryPeak, Profile, Slice
 from wrapperir.report.profile_json import format_profile_json
 from wrapperir.report.profile_text import format_profile
 from wrapperir.report.profile_trace import format_profile_trace
@@ -38,6 +38,7 @@ __all__ = [
     "KernelProfile",
     "LineFlow",
     "LineProfile",
+    "MemoryPeak",
     "MemoryReport",
     "ModelParameter",
     "PageData",

@@ -27,10 +27,13 @@ class LineProfile:
         host_ns: Time of the host.
         device_ns: Time of a GPU, if it gives one work.
         gap_ns: How long its device was idle before it, if it launches.
+        resolution_ns: The shortest time that is known not to be that of its marks, all runs
+            together.
         read_bytes: Bytes of the values that it reads, all runs together; ``None`` if sizes
             are not known.
         written_bytes: Bytes of the values that it writes.
-        live_bytes: Bytes of the program's own memory that are alive while it runs.
+        held_bytes: Bytes of memory that the program holds while it runs: whole pools, and
+            buffers outside pools.
         nodes: The nodes of the graph that it came from.
         source: The place in the user's source, ``model.py:12``.
         module: The path of the module of its first node, ``layers.0.mlp``.
@@ -49,11 +52,12 @@ class LineProfile:
     gap_ns: int | None
     read_bytes: int | None
     written_bytes: int | None
-    live_bytes: int | None
+    held_bytes: int | None
     nodes: tuple[str, ...] = ()
     source: str | None = None
     module: str | None = None
     equal_to: LinePath | None = None
+    resolution_ns: int = 0
 
     @property
     def launches(self) -> bool:
@@ -74,8 +78,11 @@ class LineProfile:
 
     @property
     def bandwidth(self) -> float | None:
-        """Bytes a second, read and written, while it runs; ``None`` if it moves nothing."""
-        return _bandwidth(self.moved_bytes, self.ns)
+        """Bytes a second, read and written, while it runs; ``None`` if it moves nothing.
+
+        Nor is there any of a time that is shorter than what is known.
+        """
+        return _bandwidth(self.moved_bytes, self.ns, self.resolution_ns)
 
 
 @frozen(kw_only=True)
@@ -96,6 +103,11 @@ class KernelProfile:
         return sum(line.ns for line in self.lines)
 
     @property
+    def resolution_ns(self) -> int:
+        """The shortest time that is known not to be that of marks."""
+        return sum(line.resolution_ns for line in self.lines)
+
+    @property
     def launches(self) -> bool:
         """Whether it gives a device work."""
         return self.lines[0].launches
@@ -114,7 +126,20 @@ class KernelProfile:
     @property
     def bandwidth(self) -> float | None:
         """Bytes a second, read and written, while it runs."""
-        return _bandwidth(self.moved_bytes, self.ns)
+        return _bandwidth(self.moved_bytes, self.ns, self.resolution_ns)
+
+
+@frozen(kw_only=True)
+class MemoryPeak:
+    """The most bytes that are held in one memory, and the first line at that peak.
+
+    It is that of the memory report: of several lines, the first where most is live.
+    """
+
+    memory: str
+    bytes: int
+    path: LinePath
+    number: int | None
 
 
 @frozen(kw_only=True)
@@ -149,8 +174,8 @@ class Profile:
             by line with the marks.
         entry_ns: Time of the host before the first line.
         return_ns: Time of the host after the last line.
-        peak_bytes: The most bytes of the program's own memory that are alive at once, by
-            its lines.
+        peak_bytes: The most bytes that the program holds at once, in all memories.
+        peaks: The peak of each memory, the highest first.
         allocator_peak_bytes: The most bytes that the allocator of the GPUs gave out in a
             call of the program as it is.
         lines: The lines in the order of the text, nested ones included.
@@ -169,6 +194,7 @@ class Profile:
     entry_ns: int
     return_ns: int
     peak_bytes: int
+    peaks: tuple[MemoryPeak, ...]
     allocator_peak_bytes: int | None
     lines: tuple[LineProfile, ...]
     slices: tuple[Slice, ...]
@@ -211,5 +237,5 @@ class Profile:
         return tuple(sorted(found, key=lambda kernel: -kernel.ns))
 
 
-def _bandwidth(moved: int | None, ns: int) -> float | None:
-    return moved / ns * 1e9 if moved and ns > 0 else None
+def _bandwidth(moved: int | None, ns: int, resolution: int) -> float | None:
+    return moved / ns * 1e9 if moved and ns > 0 and ns >= resolution else None

@@ -24,6 +24,10 @@ def format_profile_json(profile: Profile) -> str:
         "entry_ns": profile.entry_ns,
         "return_ns": profile.return_ns,
         "peak_bytes": profile.peak_bytes,
+        "peaks": [
+            {"memory": each.memory, "bytes": each.bytes, "line": each.number}
+            for each in profile.peaks
+        ],
         "allocator_peak_bytes": profile.allocator_peak_bytes,
         "lines": [_line_object(line) for line in profile.lines],
         "kernels": [
@@ -31,6 +35,7 @@ def format_profile_json(profile: Profile) -> str:
                 "name": kernel.name,
                 "calls": kernel.calls,
                 "ns": kernel.ns,
+                "resolution_ns": kernel.resolution_ns,
                 "moved_bytes": kernel.moved_bytes,
                 "bandwidth": kernel.bandwidth,
                 "lines": [numbers[line.path] for line in kernel.lines],
@@ -62,9 +67,10 @@ def _line_object(line: LineProfile) -> dict[str, object]:
         "host_ns": line.host_ns,
         "device_ns": line.device_ns,
         "gap_ns": line.gap_ns,
+        "resolution_ns": line.resolution_ns,
         "read_bytes": line.read_bytes,
         "written_bytes": line.written_bytes,
-        "live_bytes": line.live_bytes,
+        "held_bytes": line.held_bytes,
         "bandwidth": line.bandwidth,
         "nodes": line.nodes,
         "source": line.source,

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from wrapperir.report.equal_lines import join_modules
 from wrapperir.report.explanation_text import listed
-from wrapperir.report.profile import KernelProfile, Profile
+from wrapperir.report.profile import KernelProfile, MemoryPeak, Profile
 from wrapperir.report.text import counted, format_bytes, shortened, visible
 
 _MOST = 15
@@ -53,14 +53,21 @@ def _summary(profile: Profile) -> Iterator[tuple[str, str]]:
 
 
 def _memory(profile: Profile) -> str:
-    text = f"{format_bytes(profile.peak_bytes)} at most, of the program's own"
-    at = (line for line in profile.lines if line.live_bytes == profile.peak_bytes)
-    line = next(at, None)
-    if line is not None and line.number is not None and profile.peak_bytes:
-        text += f", at line {line.number}"
+    peaks = [each for each in profile.peaks if each.bytes]
+    if len(peaks) > 1:
+        text = "; ".join(
+            f"{each.memory} {format_bytes(each.bytes)}{_at(each)}" for each in peaks
+        )
+    else:
+        text = f"{format_bytes(profile.peak_bytes)} at most, of the program's own"
+        text += _at(peaks[0], ", ") if peaks else ""
     if profile.allocator_peak_bytes is not None:
         text += f"; {format_bytes(profile.allocator_peak_bytes)} of the GPU's allocator"
     return text
+
+
+def _at(peak: MemoryPeak, before: str = " ") -> str:
+    return "" if peak.number is None else f"{before}at line {peak.number}"
 
 
 def _slowest(profile: Profile) -> list[KernelProfile]:
@@ -77,7 +84,7 @@ def _line_table(profile: Profile, shown: Sequence[KernelProfile]) -> Iterator[st
         gap = "" if equal.gap_ns is None else format_ns(equal.gap_ns)
         number = equal.lines[0].number
         figures = (
-            *(format_ns(equal.ns), _share(equal.ns, profile), gap),
+            *(_time(equal), _share(equal.ns, profile), gap),
             *(_moved(equal.moved_bytes), _rate(equal.bandwidth)),
         )
         text = shortened(equal.name) + _times(equal)
@@ -99,7 +106,7 @@ def _kernel_table(profile: Profile, kernels: Sequence[KernelProfile]) -> Iterato
     for kernel in kernels[:_MOST]:
         rows.append(
             (
-                *(format_ns(kernel.ns), _share(kernel.ns, profile), str(kernel.calls)),
+                *(_time(kernel), _share(kernel.ns, profile), str(kernel.calls)),
                 *(_moved(kernel.moved_bytes), _rate(kernel.bandwidth), kernel.name),
             )
         )
@@ -132,6 +139,13 @@ def _origin(equal: KernelProfile) -> str:
         nodes = f"{line.source} ({nodes})" if nodes else line.source
     numbers = listed(tuple(f"{each.number}" for each in others))
     return f"{nodes}; also lines {numbers}" if nodes and numbers else nodes
+
+
+def _time(timed: KernelProfile) -> str:
+    """Return a time, or what it is shorter than, where no more is known."""
+    if timed.ns < timed.resolution_ns:
+        return f"<{format_ns(timed.resolution_ns)}"
+    return format_ns(timed.ns)
 
 
 def _share(ns: int, profile: Profile) -> str:

@@ -30,14 +30,14 @@ def _events(profile: Profile) -> Iterator[TraceEvent]:
     threads = {lane: thread for thread, lane in enumerate(lanes, _PROCESS + 1)}
     for lane, thread in threads.items():
         yield named("thread", _PROCESS, thread, lane)
-    live = None
+    held = None
     for each in profile.slices:
         yield _interval(each, profile, threads[each.lane])
         if each.lane == HOST and each.line is not None:
-            now = profile.lines[each.line].live_bytes
-            if now is not None and now != live:
-                live = now
-                counter = event("C", "live bytes", _PROCESS, {"bytes": now})
+            now = profile.lines[each.line].held_bytes
+            if now is not None and now != held:
+                held = now
+                counter = event("C", "held bytes", _PROCESS, {"bytes": now})
                 yield counter | {"ts": each.begin_ns / 1000}
 
 

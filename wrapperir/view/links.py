@@ -15,7 +15,8 @@ class LinkedLine:
     ``reads`` and ``writes`` are the bytes of the tensors that a call reads and writes;
     ``values`` are the names that it makes, uses or drops, and ``sources`` the lines that
     last wrote what a call reads.  ``ns`` is the time that it takes
-    in a call, in nanoseconds, if a profile says so.  ``alike`` is the first line that does
+    in a call, in nanoseconds, if a profile says so; less than ``resolution_ns`` is not told
+    from nothing.  ``alike`` is the first line that does
     the same for an equal layer.
     """
 
@@ -31,6 +32,7 @@ class LinkedLine:
     reads: int = 0
     writes: int = 0
     ns: int | None = None
+    resolution_ns: int = 0
     alike: int = 0
 
 

@@ -24,8 +24,11 @@ def add_times(program: LinkedProgram, text: str) -> LinkedProgram:
         times = dict(map(_read_line, _read_lines(text)))
     except (ValueError, RecursionError, KeyError, TypeError):
         raise WrongProfileError("it is not what profile --format json writes") from None
+    unknown = None, 0
+    timed = [times.pop((line.number, line.text), unknown) for line in program.lines]
     lines = tuple(
-        evolve(line, ns=times.pop((line.number, line.text), None)) for line in program.lines
+        evolve(line, ns=ns, resolution_ns=resolution)
+        for line, (ns, resolution) in zip(program.lines, timed, strict=True)
     )
     if times:
         number, line = next(iter(times))
@@ -40,11 +43,11 @@ def _read_lines(text: str) -> list[dict[str, object]]:
     return cast("list[dict[str, object]]", lines)
 
 
-def _read_line(line: dict[str, object]) -> tuple[tuple[int, str], int]:
+def _read_line(line: dict[str, object]) -> tuple[tuple[int, str], tuple[int, int]]:
     number, text = line["line"], line["text"]
-    host, device = line["host_ns"], line["device_ns"]
+    host, device, resolution = line["host_ns"], line["device_ns"], line["resolution_ns"]
     time = host if device is None else device
-    is_line = isinstance(number, int) and isinstance(text, str) and isinstance(time, int)
-    if not is_line:
+    is_timed = isinstance(time, int) and isinstance(resolution, int)
+    if not (isinstance(number, int) and isinstance(text, str) and is_timed):
         raise TypeError
-    return cast("tuple[tuple[int, str], int]", ((number, text), time))
+    return (number, text), cast("tuple[int, int]", (time, resolution))

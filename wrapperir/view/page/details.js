@@ -106,7 +106,7 @@ class Details {
     if (lines.kernel[line] !== null || lines.operator[line] !== null) {
       facts.push(`reads ${formatBytes(lines.reads[line])}, writes ${formatBytes(lines.writes[line])}`);
     }
-    if (lines.ns[line] !== null) facts.push(`takes ${formatTime(lines.ns[line])}`);
+    if (lines.ns[line] !== null) facts.push(`takes ${formatTime(lines.ns[line], lines.resolution_ns[line])}`);
     if (lines.passes[line].length) facts.push(`made, changed or moved by ${lines.passes[line].join(", ")}`);
     if (facts.length) addSpan(row, facts.join("; "), "facts");
   }

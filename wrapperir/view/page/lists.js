@@ -14,6 +14,7 @@ function callRows(links) {
     reads: total(calls, lines.reads),
     writes: total(calls, lines.writes),
     ns: total(calls, lines.ns),
+    resolution: total(calls, lines.resolution_ns),
   });
   const withMembers = (target, name, calls) => ({
     ...row(target, name, calls),
@@ -35,12 +36,15 @@ const CALL_COLUMNS = {
   nodes: { title: "nodes", text: (row) => row.nodes, by: (row) => row.nodes },
   reads: { title: "reads", text: (row) => formatBytes(row.reads), by: (row) => row.reads },
   writes: { title: "writes", text: (row) => formatBytes(row.writes), by: (row) => row.writes },
-  time: { title: "time", text: (row) => formatTime(row.ns), by: (row) => row.ns },
+  time: { title: "time", text: (row) => formatTime(row.ns, row.resolution), by: (row) => row.ns },
   cost: { title: "bytes of all calls", text: () => "", by: (row) => row.reads + row.writes },
 };
 
-function formatTime(ns) {
-  return ns < 1e6 ? `${(ns / 1e3).toPrecision(3)} µs` : `${(ns / 1e6).toPrecision(3)} ms`;
+// A time, or what it is shorter than where no more is known.
+function formatTime(time, resolution) {
+  const ns = Math.max(time, resolution);
+  const sign = time < resolution ? "<" : "";
+  return sign + (ns < 1e6 ? `${(ns / 1e3).toPrecision(3)} µs` : `${(ns / 1e6).toPrecision(3)} ms`);
 }
 
 function kernelList(section, view) {
