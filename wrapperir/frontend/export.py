@@ -1,5 +1,6 @@
 """Exported programs: inputs, constants, outputs and mutation."""
 
+from collections.abc import Hashable
 from typing import Any
 
 import torch
@@ -24,7 +25,9 @@ from wrapperir.frontend.aten.signature import (
     held_name,
     held_tensor,
     inputs_by_target,
+    tensor_identity,
     unsupported,
+    without_unused_constants,
 )
 from wrapperir.frontend.named_program import name_program
 from wrapperir.frontend.user_names import exported_names
@@ -42,7 +45,8 @@ def lower_exported(exported: ExportedProgram) -> Lowered:
 
     The program's inputs are the leaves of ``(args, kwargs)``, in the order of
     ``torch.utils._pytree``; its outputs are the leaves of the result.  Constants
-    keep the names of ``state_dict`` as keys, and share their memory.
+    keep the names of ``state_dict`` as keys, and share their memory.  Tied ones are one
+    constant, with the first of their keys; those that are not used are left out.
 
     Raises:
         DiagnosticError: WIR600 to WIR605, one for each thing that cannot be lowered.
@@ -53,7 +57,8 @@ def lower_exported(exported: ExportedProgram) -> Lowered:
     lower_nodes(scope, exported.graph.nodes)
     outputs = _lower_outputs(scope, exported)
     program = insert_frees(finished_program(scope, outputs))
-    return Lowered(name_program(program, exported_names(exported)), shared.tensors)
+    named = name_program(program, exported_names(exported))
+    return without_unused_constants(Lowered(named, shared.tensors))
 
 
 def _lower_inputs(scope: GraphScope, exported: ExportedProgram) -> None:
@@ -61,15 +66,19 @@ def _lower_inputs(scope: GraphScope, exported: ExportedProgram) -> None:
     specs = exported.graph_signature.input_specs
     names = {node.name for node in placeholders}
     given: list[torch.fx.Node] = []
+    constants: dict[Hashable, wir.BufferRef] = {}
     for node, spec in zip(placeholders, specs, strict=True):
         try:
             if spec.kind is InputKind.USER_INPUT:
                 given.append(node)
             elif spec.kind in HELD:
                 tensor = held_tensor(exported, node, spec)
-                key = str(spec.target)
-                name = add_constant(scope, key, held_name(key, node.name, names), tensor)
-                scope.values[node] = wir.BufferRef(name)
+                identity, key = tensor_identity(tensor), str(spec.target)
+                if identity not in constants:
+                    name = held_name(key, node.name, names)
+                    added = add_constant(scope, key, name, tensor)
+                    constants[identity] = wir.BufferRef(added)
+                scope.values[node] = constants[identity]
             else:
                 raise unsupported(f"input {node.name} is a {spec.kind.name}")
         except DiagnosticError as error:

@@ -1,15 +1,20 @@
 """Signatures of exported programs: tensors that they hold, inputs that they write."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Hashable
 from typing import Any
 
 import torch
+from attrs import evolve
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
 from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.frontend import Lowered
 from wrapperir.ir import is_identifier
+from wrapperir.ir.blocks import nested_blocks, walk_lines
+from wrapperir.ir.line_effects import uses
+from wrapperir.ir.mentions import buffers_in, source_buffer
 
 HELD = frozenset({InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR})
 """Kinds of inputs that the module holds."""
@@ -45,6 +50,27 @@ def held_name(key: str, otherwise: str, taken: Collection[str]) -> str:
     """
     name = re.sub(r"\W", "_", key, flags=re.ASCII)
     return name if is_identifier(name) and name not in taken else otherwise
+
+
+def tensor_identity(tensor: torch.Tensor) -> Hashable:
+    """Return what tied tensors have in common: memory, layout and dtype."""
+    # Without an address, as on the device meta, tensors are told apart by this alone.
+    memory = tensor.untyped_storage()._cdata  # pyright: ignore[reportPrivateUsage]
+    return memory, tensor.storage_offset(), tensor.size(), tensor.stride(), tensor.dtype
+
+
+def without_unused_constants(lowered: Lowered) -> Lowered:
+    """Return a program without the constants that nothing in it names."""
+    program = lowered.program
+    used = {source_buffer(line.source) for line in program.symbols}
+    used.update(name for value in program.outputs for name in buffers_in(value))
+    for line in walk_lines(program.lines):
+        used.update(uses(line))
+        results = (x for _, block in nested_blocks(line) for x in block.results)
+        used.update(name for value in results for name in buffers_in(value))
+    kept = tuple(each for each in program.constants if each.name in used)
+    tensors = {each.key: lowered.constants[each.key] for each in kept}
+    return evolve(lowered, program=evolve(program, constants=kept), constants=tensors)
 
 
 def inputs_by_target(exported: ExportedProgram) -> dict[str, torch.fx.Node]:

@@ -19,6 +19,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from wrapperir.diagnostics import Code
 from wrapperir.frontend import Lowered
 from wrapperir.frontend.aten.attention import densify_masks
+from wrapperir.frontend.aten.signature import without_unused_constants
 from wrapperir.frontend.inductor import versions
 from wrapperir.frontend.inductor.compilation import compile_inner, own_settings
 from wrapperir.frontend.inductor.decompositions import decompositions
@@ -37,7 +38,8 @@ def lower_exported(exported: ExportedProgram) -> Lowered:
 
     Inputs and outputs are those of the exported module, unused ones included: the leaves
     of ``(args, kwargs)`` and of its result.  Parameters, buffers and tensors of the
-    module are constants, with the names of ``state_dict`` as keys; they share its memory.
+    module that are used are constants, with the names of ``state_dict`` as keys; they share
+    its memory.
 
     Raises:
         DiagnosticError: the graph or its signature has something that a program cannot
@@ -72,7 +74,7 @@ def lower_exported(exported: ExportedProgram) -> Lowered:
     (lowered,) = found
     completed = with_guards(signature.complete(lowered), mode.shape_env)
     program = name_program(completed.program, exported_names(exported))
-    return Lowered(program, completed.constants)
+    return without_unused_constants(Lowered(program, completed.constants))
 
 
 def _fake_mode(graph: torch.fx.GraphModule) -> FakeTensorMode:

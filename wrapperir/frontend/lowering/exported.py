@@ -1,6 +1,7 @@
 """Exported programs as programs of our own kernels."""
 
 import warnings
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import torch
@@ -20,7 +21,9 @@ from wrapperir.frontend.aten.signature import (
     held_name,
     held_tensor,
     inputs_by_target,
+    tensor_identity,
     unsupported,
+    without_unused_constants,
 )
 from wrapperir.frontend.aten.values import is_symbolic
 from wrapperir.frontend.lowering.decompositions import table
@@ -58,13 +61,24 @@ def lower_exported(
             raise unsupported(f"input {node.name} is a {spec.kind.name}")
     lay_out_convolutions(module.graph)
     _write_back(functional, module.graph)
+    _use_tied_once(held)
     names = {node.name for node in module.graph.nodes}
     for node, constant in held.items():
         name = held_name(constant.key, node.name, names)
         node._rename(name)  # pyright: ignore[reportPrivateUsage]
     stages = lower_to_program(module, rounding, held, kernel_device=kernel_device)
     program = name_program(stages.lowered.program, exported_names(exported))
-    return evolve(stages, lowered=Lowered(program, stages.lowered.constants))
+    lowered = without_unused_constants(Lowered(program, stages.lowered.constants))
+    return evolve(stages, lowered=lowered)
+
+
+def _use_tied_once(held: Mapping[torch.fx.Node, HeldTensor]) -> None:
+    """Have the graph use the first of the inputs that are the same tensor."""
+    first: dict[Hashable, torch.fx.Node] = {}
+    for node, constant in held.items():
+        known = first.setdefault(tensor_identity(constant.tensor), node)
+        if known is not node:
+            node.replace_all_uses_with(known)
 
 
 def decomposed(exported: ExportedProgram) -> ExportedProgram:
