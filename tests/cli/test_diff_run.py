@@ -107,6 +107,42 @@ def test_sides_that_do_not_exist_are_refused(sides: tuple[str, str], message: st
     assert message in result.stderr
 
 
+def test_two_programs_are_compared(folder: Path) -> None:
+    (folder / "other.wir").write_text(LINES.replace("aten.cos.default", "aten.tan.default"))
+    for runner in ((), ("python",), ("interpreter:memory",)):
+        result = invoke("diff-run", "lines.wir", "other.wir", *runner)
+        assert result.exit_code == 1
+        assert "executes the code in lines.wir and other.wir" in result.stderr
+        name = runner[0] if runner else "interpreter"
+        where = f"%b differs in other.wir with {name} from lines.wir with {name}"
+        assert f"error WIR914: {where}" in result.stderr
+        assert result.stdout == ""
+    assert "other.wir:5:3: error" in invoke("diff-run", "lines.wir", "other.wir").stderr
+    result = invoke("diff-run", "lines.wir", "lines.wir")
+    assert (result.exit_code, result.stdout[:13]) == (0, "no difference"), result.stderr
+
+
+def test_programs_of_other_inputs_or_outputs_are_refused(folder: Path) -> None:
+    assert "%x: f32[8]" in LINES
+    (folder / "wide.wir").write_text(LINES.replace("f32[8]", "f32[9]"))
+    result = invoke("diff-run", "lines.wir", "wide.wir")
+    assert result.exit_code == 1
+    assert "wide.wir" in result.stderr
+    assert "error WIR8" in result.stderr
+    assert "  return %c\n" in LINES
+    (folder / "more.wir").write_text(LINES.replace("return %c\n", "return %c, %y\n"))
+    result = invoke("diff-run", "lines.wir", "more.wir")
+    assert result.exit_code == 2
+    assert "the programs return 1 and 2 values" in result.stderr
+
+
+def test_what_to_compare_with_is_asked_for() -> None:
+    for first in ("interpreter", "python", "eager"):
+        result = invoke("diff-run", "lines.wir", first)
+        assert result.exit_code == 2
+        assert "Missing argument 'SECOND'" in result.stderr
+
+
 def test_memory_is_checked_without_a_trace_only() -> None:
     result = invoke("run", "lines.wir", "--trace", "--check-memory", "--emitter", "python")
     assert result.exit_code == 2

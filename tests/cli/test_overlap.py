@@ -39,6 +39,13 @@ def test_the_report_names_what_is_merged_and_hidden(folder: Path) -> None:
     )
 
 
+def test_a_program_that_was_overlapped_says_so(folder: Path) -> None:
+    (folder / "sums.wir").write_text(SUMS)
+    assert "has run on this program" not in invoke("overlap", "sums.wir").stdout
+    result = invoke("overlap", "--pass", "overlap_collectives", "sums.wir")
+    assert "\n  overlap_collectives has run on this program: " in result.stdout
+
+
 def test_an_unknown_machine_is_an_error(folder: Path) -> None:
     (folder / "sums.wir").write_text(SUMS)
     result = invoke("overlap", "--machine", "abacus", "sums.wir")

@@ -57,8 +57,9 @@ if TYPE_CHECKING:
 @options.frontend_option(
     options.FRONTENDS,
     "export",
-    "export: one operator a line.  inductor: the fused kernels of torch.compile."
-    "  lowering: fused kernels that wrapperir writes itself.",
+    "export: one operator a line, for which nothing is built.  inductor: the fused kernels"
+    " of torch.compile.  lowering: fused kernels that wrapperir writes itself.  view and"
+    " diff-run take lowering by default, as they show what kernels compute.",
 )
 @click.option(
     "--constants",

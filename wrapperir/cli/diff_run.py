@@ -1,5 +1,6 @@
 """``wrapperir diff-run``: name the first line whose values differ between two runs."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -11,6 +12,7 @@ from wrapperir.cli.progress import stage
 from wrapperir.cli.source import (
     ERRORS,
     Source,
+    is_program,
     notice,
     open_program,
     printed,
@@ -36,15 +38,18 @@ _EAGER = "eager"
         "wrapperir diff-run add.wir interpreter interpreter:remove_dead_lines",
         "wrapperir diff-run add.wir python 'cpp:insert_frees, plan_memory'",
         "wrapperir diff-run model.py:Model eager python --frontend lowering",
+        "wrapperir diff-run add.wir add.json",
+        "wrapperir diff-run add.wir add.json python",
     ),
 )
 @options.program_argument
 @click.argument("first", metavar="FIRST")
-@click.argument("second", metavar="SECOND")
+@click.argument("second", metavar="[SECOND]", required=False)
 @options.frontend_option(
     ("export", "lowering"),
     "lowering",
-    "Beside eager, the frontend that makes the program, as for compile.",
+    "Beside eager, the frontend that makes the program, as for compile, whose default is"
+    " export: that has no kernels of ours to be wrong.",
 )
 @options.inputs_option
 @options.constants_option
@@ -63,7 +68,7 @@ _EAGER = "eager"
 def diff_run_command(
     program: str,
     first: str,
-    second: str,
+    second: str | None,
     frontend: str,
     inputs: str | None,
     constants: str | None,
@@ -81,50 +86,71 @@ def diff_run_command(
     If FIRST is eager, PROGRAM is FILE.py:NAME or a .pt2 file, as compile takes them.  The
     program that a frontend makes of it is compared with the nodes of its graph.
 
+    If FIRST is another program, it is compared with PROGRAM.  Both are run by SECOND, by
+    default the interpreter, on the same inputs and on the constants of PROGRAM.
+
     This executes code: the operators that PROGRAM calls and the kernels in it.  Run only
     programs that you trust.
     """
+    is_other = _names_program(first)
+    if second is None and not is_other:
+        raise click.UsageError("Missing argument 'SECOND': what to compare with FIRST.")
+    runner = _INTERPRETER if second is None else second
     if first == _EAGER:
         if check_memory or inputs or constants:
             message = "--inputs, --constants and --check-memory are for programs, not eager"
             raise click.UsageError(message)
-        found, parsed, source = _beside_eager(program, second, frontend, tolerance, seed)
+        found, parsed, source = _beside_eager(program, runner, frontend, tolerance, seed)
+        _tell(found, [(parsed, source)], form)
+        return
+    parsed, source = open_program(program)
+    texts = [(parsed, source)]
+    if is_other:
+        one = _side(runner, parsed, source)
+        texts.insert(0, open_program(first))
+        other = _side(runner, *texts[0])
+        _check_outputs(one, other)
     else:
-        parsed, source = open_program(program)
-        one, other = _side(first, parsed), _side(second, parsed)
-        working_on(source)
-        from wrapperir.cli.given import take_values
-        from wrapperir.emit.support import on_host
+        one, other = _side(first, parsed), _side(runner, parsed)
+    working_on(source)
+    from wrapperir.cli.given import take_values
+    from wrapperir.emit.support import on_host
+    from wrapperir.interp import check_inputs
+    from wrapperir.trace import diff_runs
 
-        sides = [side.emitter for side in (one, other) if side.emitter is not None]
-        hosted = frozenset(kind for each in sides for kind in each.support.hosted)
-        given_to = on_host(parsed, hosted)
-        given, tensors = take_values(program, given_to, inputs, constants, seed)
-        notice(f"diff-run executes the code in {source.name}")
-        from wrapperir.trace import diff_runs
-
-        with stage("running ..."):
-            found = diff_runs(
-                one,
-                other,
-                given,
-                tensors,
-                tolerance=tolerance,
-                seed=seed,
-                check_memory=check_memory,
-            )
-    _tell(found, parsed, source, form)
+    sides = [side.emitter for side in (one, other) if side.emitter is not None]
+    hosted = frozenset(kind for each in sides for kind in each.support.hosted)
+    given, tensors = take_values(program, on_host(parsed, hosted), inputs, constants, seed)
+    names = " and ".join(each.name for _, each in reversed(texts))
+    notice(f"diff-run executes the code in {names}")
+    if is_other:
+        working_on(texts[0][1])
+        second_program = on_host(texts[0][0], hosted)
+        check_inputs(second_program, given)
+        if constants is None:
+            own = take_values(first, second_program, None, None, seed)[1]
+            tensors = {**own, **tensors}
+    with stage("running ..."):
+        found = diff_runs(
+            one,
+            other,
+            given,
+            tensors,
+            tolerance=tolerance,
+            seed=seed,
+            check_memory=check_memory,
+        )
+    _tell(found, texts, form)
 
 
 def _tell(
     found: "Difference | Agreement",
-    program: "Program",
-    source: Source,
+    texts: "Sequence[tuple[Program, Source]]",
     form: Literal["text", "json"],
 ) -> None:
     """Write what was found, and exit with 1 if it is a difference.
 
-    ``source`` is the text of ``program``, before passes.
+    ``texts`` has the programs before passes, first the one that ran second.
     """
     from wrapperir.trace import Agreement
 
@@ -132,8 +158,9 @@ def _tell(
         rest = f", {found.not_compared} were not compared" if found.not_compared else ""
         click.echo(f"no difference: {found.compared} values are the same{rest}")
         return
-    ran = f"{source.name} as it ran"
-    shown = source if found.program == program else printed(found.program, ran)
+    source = texts[0][1]
+    own = [text for program, text in texts if program == found.program]
+    shown = own[0] if own else printed(found.program, f"{source.name} as it ran")
     report([found.diagnostic], shown, form=form)
     report_failure(DiagnosticError(found.diagnostic), source.text)
     click.get_current_context().exit(ERRORS)
@@ -173,8 +200,26 @@ def _beside_eager(
     return found, lowered.program, source
 
 
-def _side(text: str, program: "Program") -> "RunSide":
+def _names_program(text: str) -> bool:
+    """Say whether an argument names a program, and not what runs one."""
+    from wrapperir.plugin import plugin_manager
+
+    runner = text.partition(":")[0]
+    known = (_INTERPRETER, _EAGER, *plugin_manager().emitters)
+    return runner not in known and is_program(text)
+
+
+def _check_outputs(one: "RunSide", other: "RunSide") -> None:
+    counts = [len(side.program.outputs) for side in (one, other)]
+    if counts[0] != counts[1]:
+        message = f"the programs return {counts[0]} and {counts[1]} values"
+        raise click.UsageError(f"{message}, which cannot be compared")
+
+
+def _side(text: str, program: "Program", source: Source | None = None) -> "RunSide":
     """Return the side that an argument names: a runner, and passes after a colon.
+
+    It is called after the ``source`` of the program, if that is given.
 
     Raises:
         DiagnosticError: the emitter or a pass is unknown, or the program has errors.
@@ -185,4 +230,5 @@ def _side(text: str, program: "Program") -> "RunSide":
     runner, _, passes = text.partition(":")
     emitter = None if runner == _INTERPRETER else find_emitter(runner)
     to_run = choose_passes((passes,) if passes else ())
-    return RunSide(text, prepare_program(program, to_run), emitter)
+    title = text if source is None else f"{source.name} with {text}"
+    return RunSide(title, prepare_program(program, to_run), emitter)

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 @options.frontend_option(
     options.FRONTENDS,
     None,
-    "What makes the program of a function or module, as for compile.  [default: lowering]",
+    "What makes the program of a function or module, as for compile.  [default: lowering,"
+    " which has loops and decisions to show; that of compile is export]",
 )
 @options.size_option
 @pass_option

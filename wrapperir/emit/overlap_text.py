@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 
 from wrapperir.diagnostics import LinePath, Position
-from wrapperir.ir import CollectiveLine
+from wrapperir.ir import CollectiveLine, Program
+from wrapperir.ir.blocks import walk_lines
 from wrapperir.passes import BlockOverlap, Merged, OverlappedCollective, OverlapReport
 from wrapperir.report import counted, visible
 from wrapperir.report.text import format_bytes
@@ -31,6 +32,9 @@ def _lines(
         f"@{report.program.name}: {counted(starts, 'collective')}, with the speeds of "
         f"{report.machine.name}"
     )
+    if _has_run(report.program):
+        before = "overlap_collectives has run on this program"
+        yield f"  {before}: what it decided then is not shown"
     for each in merged.collectives:
         yield (
             f"  merged: {each.count} × {_name(each.line)}, {format_bytes(each.bytes)}: "
@@ -38,6 +42,12 @@ def _lines(
         )
     for block in report.blocks:
         yield from _block_lines(block, positions)
+
+
+def _has_run(program: Program) -> bool:
+    """Return whether the pass has moved lines of a program before."""
+    provenances = (line.provenance for line in walk_lines(program.lines))
+    return any("overlap_collectives" in x.passes for x in provenances if x is not None)
 
 
 def _block_lines(
