@@ -1,5 +1,6 @@
 """Lists of the page: what is cut can be opened, and equal layers are together."""
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -179,6 +180,22 @@ def test_modules_are_drawn_closed_where_there_are_many_calls(opener: Opener) -> 
     assert page.locator(".drawing .edge").count() == 39
 
 
+def test_names_in_the_drawing_are_apart(opener: Opener) -> None:
+    page = opener.open(format_view(viewed(layered(3), [])), height=1000)
+    page.click("#tabs [data-panel=graph]")
+    for path in ("layers", "layers.0", "layers.0.fc", "layers.1", "layers.1.fc"):
+        page.evaluate(f"view.lists.drawing.toggle('{path}', true)")
+    places = page.locator(".drawing text").evaluate_all("""(texts) => texts.map((text) => {
+      const { left, right, top, bottom } = text.getBoundingClientRect();
+      return [text.textContent, left, right, top, bottom];
+    })""")
+    assert len(places) > 10
+    for one, two in itertools.combinations(places, 2):
+        across = min(one[2], two[2]) - max(one[1], two[1])
+        down = min(one[4], two[4]) - max(one[3], two[3])
+        assert across <= 0 or down <= 2, (one, two)
+
+
 def flat(calls: int) -> Program:
     lines = [
         f"  %x{n + 1} = extern_kernel aten.sin.default(%x{n}) : f32[8]"
@@ -195,3 +212,10 @@ def test_of_a_large_graph_what_is_around_the_pinned_is_drawn(opener: Opener) -> 
     page.evaluate("view.pin({ kind: 'line', index: 200 })")
     assert len(boxes(page)) == 7
     assert page.locator(".drawing .edge").count() == 6
+
+
+def test_calls_are_in_their_order_if_that_is_asked_for(page: Page) -> None:
+    page.click(".panel[data-name=kernels] .head [data-column=first]")
+    assert rows(page, "kernels") == ["aten.clone.default", "aten.mm.default"]
+    firsts = page.locator(".panel[data-name=kernels] .row:not(.head) .first")
+    assert firsts.all_inner_texts() == ["5", "6"]

@@ -103,8 +103,8 @@ def test_hovering_lights_and_leaving_ends_it(small: Page) -> None:
 def test_a_kernel_shows_what_was_fused_and_what_it_costs(small: Page) -> None:
     rows = small.locator(".panel[data-name=kernels] .line")
     assert [text.split() for text in rows.all_inner_texts()] == [
-        ["aten.mm.default", "layer", "1", "1", "512", "bytes", "256", "bytes"],
-        ["@fused", "layer", "1", "2", "256", "bytes", "256", "bytes"],
+        ["aten.mm.default", "layer", "13", "1", "1", "512", "bytes", "256", "bytes"],
+        ["@fused", "layer", "17", "1", "2", "256", "bytes", "256", "bytes"],
     ]
     rows.nth(1).click()
     details = small.locator("#details").inner_text()

@@ -9,6 +9,7 @@ from attrs import frozen
 
 from wrapperir.diagnostics import Severity
 from wrapperir.ir import Number, Program
+from wrapperir.ir.line_effects import value_names
 from wrapperir.passes import capture_graphs, capture_named, format_call
 from wrapperir.pipelines import ChosenPass, run_passes
 from wrapperir.report import build_timeline, line_head
@@ -48,7 +49,8 @@ class PassStep:
     """A pass that ran: its call, what it changed, and figures of the program after it.
 
     ``peaks`` has the most bytes held in each memory; it is empty if the program is not
-    valid yet.  ``outside`` are the lines that a capture of graphs left out.
+    valid yet.  ``removed_values`` and ``added_values`` are the names that only the program
+    before or after it has.  ``outside`` are the lines that a capture of graphs left out.
     """
 
     call: str
@@ -57,6 +59,8 @@ class PassStep:
     removed: int
     lines: int
     peaks: tuple[tuple[str, int], ...]
+    removed_values: tuple[str, ...] = ()
+    added_values: tuple[str, ...] = ()
     outside: tuple[OutsideLine, ...] = ()
 
 
@@ -76,6 +80,7 @@ class StepRecorder:
     def __call__(self, ran: ChosenPass, old: Program, new: Program) -> None:
         """Add what a pass changed."""
         rows = tuple(diff_rows(_rows(old), _rows(new)))
+        before, after = dict.fromkeys(value_names(old)), dict.fromkeys(value_names(new))
         self._steps.append(
             PassStep(
                 call=format_call(ran.call),
@@ -84,6 +89,8 @@ class StepRecorder:
                 removed=sum(row.old is not None and row.new is None for row in rows),
                 lines=len(new.lines),
                 peaks=_peaks(new, self._values),
+                removed_values=tuple(name for name in before if name not in after),
+                added_values=tuple(name for name in after if name not in before),
                 outside=tuple(_outside(ran, old)),
             )
         )

@@ -171,6 +171,8 @@ def _step(step: PassStep) -> PageData:
         "removed": step.removed,
         "lines": step.lines,
         "peaks": [[visible(name), peak] for name, peak in step.peaks],
+        "removedValues": list(step.removed_values),
+        "addedValues": list(step.added_values),
     }
 
 

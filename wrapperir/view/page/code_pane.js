@@ -54,10 +54,11 @@ class CodePane {
     event.preventDefault();
   }
 
-  moveTo(row) {
+  // Put the cursor at a row, and light what belongs to it.
+  moveTo(row, lights = true) {
     this.cursor = row;
     this.list.reveal(row);
-    this.view.hover(this.text.targetAt(row));
+    if (lights) this.view.hover(this.text.targetAt(row));
     this.list.draw();
   }
 
@@ -77,7 +78,8 @@ class CodePane {
   revealLit(lit) {
     const rows = [...this.text.rows.keys()];
     const states = rows.map((row) => this.stateOf(row, lit));
-    let found = rows.filter((row) => states[row] === "line" || states[row] === "inner");
+    const order = lit.target?.kind === "kernel" ? ["kernel"] : ["line", "inner"];
+    let found = rows.filter((row) => order.includes(states[row]));
     if (!found.length) found = rows.filter((row) => states[row]);
     if (found.length && !found.some((row) => this.list.isInSight(row))) this.list.reveal(found[0]);
   }

@@ -19,10 +19,34 @@ class Details {
     this.title(lit.target);
     const found = [...lit.lines].sort((a, b) => a - b);
     this.lines(found);
+    const isPeak = this.isPeak(lit.target);
+    if (isPeak) this.alive(lit.target.index);
     this.copies(found);
     this.kernels([...lit.kernels]);
     this.stacks([...lit.nodes]);
     this.code(lit);
+    if (lit.target.kind === "line" && !isPeak) this.alive(lit.target.index);
+  }
+
+  isPeak({ kind, index }) {
+    const { memories } = this.view.data.memory;
+    return kind === "line" && memories.some(({ peakLine }) => peakLine === index);
+  }
+
+  // The buffers that a call holds at a line, the largest first.
+  alive(line) {
+    for (const { name, live, held, peakLine, buffers } of this.view.data.memory.memories) {
+      const isAlive = (index) => buffers.begin[index] <= line && line < buffers.end[index];
+      const found = [...buffers.name.keys()].filter((index) => this.view.counted[buffers.kind[index]] && isAlive(index));
+      if (!found.length) continue;
+      const more = held[line] === live[line] ? "" : `, ${formatBytes(held[line])} held`;
+      this.heading(`${line === peakLine ? "Alive at the peak" : "Alive here"} on ${name}: ${formatBytes(live[line])}${more}`);
+      found.sort((a, b) => buffers.size[b] - buffers.size[a]);
+      this.list(found, (row, index) => {
+        this.goTo(row, { kind: "value", index: buffers.name[index] }, `%${buffers.name[index]}`, "mono");
+        addSpan(row, `${formatBytes(buffers.size[index])}, ${lifetime(this.view.data.memory, buffers, index)}`, "facts");
+      });
+    }
   }
 
   heading(text) {
@@ -41,24 +65,8 @@ class Details {
     return this.button(parent, text, () => this.view.pin(target), name);
   }
 
-  // A button that is replaced by what `add` appends in its place.
-  opener(parent, text, add) {
-    const button = this.button(parent, text, () => {
-      const rest = document.createElement("span");
-      add(rest);
-      button.replaceWith(rest);
-    }, "more");
-  }
-
-  // The first items, and a button that shows the others.
-  some(parent, items, most, add) {
-    for (const item of items.slice(0, most)) add(parent, item);
-    const rest = items.slice(most);
-    if (rest.length) this.opener(parent, `and ${rest.length} more`, (place) => rest.forEach((item) => add(place, item)));
-  }
-
   list(items, add) {
-    this.some(this.element, items, MOST_SHOWN, (parent, item) => {
+    addSome(this.element, items, MOST_SHOWN, (parent, item) => {
       const row = document.createElement("div");
       row.className = "item";
       add(row, item);
@@ -91,8 +99,8 @@ class Details {
       if (!others.length) return;
       const modules = joinModules([line, ...others].map((each) => this.view.links.moduleOf(each)));
       const where = modules ? ` in ${modules}` : "";
-      this.opener(row, `${others.length + 1} times${where}: ${others.length} more`, (place) => {
-        this.some(place, others, MOST_SHOWN, (parent, other) => this.line(addSpan(parent, "", "place"), other));
+      addOpener(row, `${others.length + 1} times${where}: ${others.length} more`, (place) => {
+        addSome(place, others, MOST_SHOWN, (parent, other) => this.line(addSpan(parent, "", "place"), other));
       });
     });
     if (found.length === 1) this.flow(found[0]);
@@ -119,7 +127,7 @@ class Details {
     this.heading("Values");
     this.list(names, (row, name) => {
       this.goTo(row, { kind: "value", index: name }, `%${name}`, "mono");
-      this.some(row, linesOfValue.get(name), MOST_IN_ROW, (parent, other) => {
+      addSome(row, linesOfValue.get(name), MOST_IN_ROW, (parent, other) => {
         const button = this.goTo(parent, { kind: "line", index: other }, lines.number[other], "number");
         button.title = lines.text[other];
         button.disabled = other === line;
@@ -137,7 +145,7 @@ class Details {
     this.list(groupBy(told, (copy) => this.placeAmongCopies(copy)), (row, [copy, ...others]) => {
       this.copy(row, copy);
       if (others.length) {
-        this.opener(row, `and ${others.length} more for equal layers`, (place) => {
+        addOpener(row, `and ${others.length} more for equal layers`, (place) => {
           for (const other of others) this.copy(addSpan(place, "", "place"), other);
         });
       }
@@ -162,13 +170,13 @@ class Details {
     const { [copy]: isWhole } = copies.whole;
     if (copies.views[copy].length) {
       row.append(isWhole ? "copies what these views of its argument give: " : "also copies; it reads through these views: ");
-      this.some(row, copies.views[copy], MOST_IN_ROW, (parent, node) => this.node(parent, node));
+      addSome(row, copies.views[copy], MOST_IN_ROW, (parent, node) => this.node(parent, node));
     } else row.append(isWhole ? "copies its argument " : "also copies ");
     row.append("for ");
     for (const node of copies.nodes[copy]) this.node(row, node);
     if (!copies.readers[copy].length) return;
     row.append("; the copy is read by ");
-    this.some(row, copies.readers[copy], MOST_IN_ROW, (parent, reader) => {
+    addSome(row, copies.readers[copy], MOST_IN_ROW, (parent, reader) => {
       const text = `line ${lines.number[reader]}, ${this.view.links.calledBy(reader)}`;
       this.goTo(parent, { kind: "line", index: reader }, text).title = lines.text[reader];
     });
@@ -222,10 +230,10 @@ class Details {
       const own = group.filter((each) => nodes.module[each] === nodes.module[node]);
       const others = group.filter((each) => nodes.module[each] !== nodes.module[node]);
       const add = (parent, each) => this.goTo(parent, { kind: "node", index: each }, nodes.name[each], "mono");
-      this.some(names, own, MOST_IN_ROW, add);
+      addSome(names, own, MOST_IN_ROW, add);
       const modules = joinModules(group.map((each) => nodes.module[each]));
       addSpan(names, [nodes.operator[node], modules && `in ${modules}`].filter(Boolean).join(" "), "facts");
-      if (others.length) this.opener(names, `and ${others.length} more`, (place) => others.forEach((each) => add(place, each)));
+      if (others.length) addOpener(names, `and ${others.length} more`, (place) => others.forEach((each) => add(place, each)));
     });
   }
 
@@ -236,7 +244,7 @@ class Details {
     this.heading("Emitted code");
     this.list(found, (row, { text, ranges }) => {
       addSpan(row, text.name, "name");
-      this.some(row, ranges, MOST_IN_ROW, (parent, [begin, end]) => {
+      addSome(row, ranges, MOST_IN_ROW, (parent, [begin, end]) => {
         const rows = begin === end ? `line ${begin + 1}` : `lines ${begin + 1}–${end + 1}`;
         this.button(parent, rows, () => this.view.openCode(text, begin));
       });

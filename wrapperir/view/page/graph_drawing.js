@@ -4,8 +4,10 @@ const FOLDED = 30; // boxes that modules are opened up to at first
 const MOST_BOXES = 300; // beyond, only the boxes around what is pinned are drawn
 const AROUND = 3; // steps from what is pinned
 const BOX = { width: 188, height: 36 };
-const ROOM = 26; // above and below a box, for the names of modules
+const ROOM = 8; // above and below a box, for the names of modules
 const LABEL = 24; // letters of a box
+const TITLE = 20; // between the outlines of modules in each other, for their names
+const LETTER = 7; // the width of a letter of those
 
 // Calls and the values that flow between them, in boxes for modules that open and close.
 class GraphDrawing {
@@ -118,7 +120,7 @@ class GraphDrawing {
 
   layout() {
     const layout = new dagre.graphlib.Graph({ compound: true });
-    layout.setGraph({ rankdir: "LR", nodesep: 0, edgesep: 6, ranksep: 30, marginx: 8, marginy: 8 });
+    layout.setGraph({ rankdir: "LR", nodesep: 0, edgesep: TITLE, ranksep: 30, marginx: 8, marginy: 8 });
     layout.setDefaultEdgeLabel(() => ({}));
     for (const { key } of this.boxes) layout.setNode(nameOf(key), { width: BOX.width, height: BOX.height + ROOM });
     for (const { key, calls } of this.boxes) {
@@ -144,7 +146,7 @@ class GraphDrawing {
       const [left, top] = [x - width / 2, y - height / 2];
       shape(svg, "rect", { class: "module", x: left, y: top, width, height, rx: 6 });
       const title = this.button(svg, `close ${path}`, () => this.toggle(path, false));
-      label(title, `▾ ${path}`, { class: "path", x: left + 5, y: top + 11 });
+      label(title, shortName(`▾ ${path}`, Math.floor((width - 8) / LETTER)), { class: "path", x: left + 5, y: top + 11 });
     }
   }
 
@@ -202,7 +204,7 @@ class GraphDrawing {
 
 const nameOf = (key) => (typeof key === "number" ? `line ${key}` : `module ${key}`);
 
-const shortName = (name) => (name.length > LABEL ? `${name.slice(0, LABEL / 2)}…${name.slice(1 - LABEL / 2)}` : name);
+const shortName = (name, most = LABEL) => (name.length > most ? `${name.slice(0, most >> 1)}…${name.slice(1 - (most >> 1))}` : name);
 
 // A module's path and those of the modules around it, the outermost first.
 function prefixes(path) {

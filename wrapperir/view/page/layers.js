@@ -1,5 +1,22 @@
 "use strict";
 
+// A button that is replaced by what `add` appends in its place.
+function addOpener(parent, text, add) {
+  const button = addButton(parent, text, () => {
+    const rest = document.createElement("span");
+    add(rest);
+    button.replaceWith(rest);
+  });
+  button.className = "link more";
+}
+
+// The first items, and a button that shows the others.
+function addSome(parent, items, most, add) {
+  for (const item of items.slice(0, most)) add(parent, item);
+  const rest = items.slice(most);
+  if (rest.length) addOpener(parent, `and ${rest.length} more`, (place) => rest.forEach((item) => add(place, item)));
+}
+
 // Equal layers: what differs in the numbers in the paths of its modules only.
 const layerPattern = (module) => (module ?? "").replace(/(^|\.)\d+(?=\.|$)/g, "$1*");
 

@@ -9,6 +9,7 @@ function callRows(links) {
     target,
     name,
     calls,
+    first: calls.length ? lines.number[Math.min(...calls)] : "",
     where: joinModules(calls.map((line) => links.moduleOf(line))),
     nodes: new Set(calls.flatMap((line) => lines.nodes[line])).size,
     reads: total(calls, lines.reads),
@@ -32,6 +33,7 @@ function callRows(links) {
 const CALL_COLUMNS = {
   name: { title: "kernel or operator", text: (row) => row.name },
   where: { title: "module", text: (row) => row.where },
+  first: { title: "line", text: (row) => row.first, by: (row) => -row.first },
   calls: { title: "calls", text: (row) => row.calls.length, by: (row) => row.calls.length },
   nodes: { title: "nodes", text: (row) => row.nodes, by: (row) => row.nodes },
   reads: { title: "reads", text: (row) => formatBytes(row.reads), by: (row) => row.reads },
@@ -76,6 +78,7 @@ function kernelList(section, view) {
     const button = addButton(head, name === "cost" && isTimed ? "time of all calls" : title, () => sortBy(name));
     button.className = `cell ${name}`;
     button.dataset.column = name;
+    button.title = button.textContent;
   }
   sortBy(isTimed ? "time" : "cost");
   return list;

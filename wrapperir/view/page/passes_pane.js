@@ -1,5 +1,7 @@
 "use strict";
 
+const MOST_VALUES = 24;
+
 // What each pass changed, chosen by a slider.
 class PassesPane {
   constructor(section, view, steps) {
@@ -7,6 +9,7 @@ class PassesPane {
     this.steps = steps;
     this.slider = section.querySelector("input");
     this.summary = section.querySelector("#step");
+    this.values = section.querySelector("#step-values");
     this.list = new Rows(section.querySelector(".listing"), (index) => this.row(index), (row, index) => this.mark(row, index));
     this.found = -1;
     if (!steps.length) return;
@@ -42,8 +45,25 @@ class PassesPane {
     const changes = added || removed ? `+${added} −${removed}` : "nothing changed";
     const facts = [`${index + 1} of ${this.steps.length}: ${call}`, changes, `${lines} lines`, ...shown];
     this.summary.textContent = facts.join("  ·  ");
+    this.showValues(this.steps[index]);
     this.list.element.scrollTop = 0;
     this.list.reset(this.steps[index].rows.text.length);
+  }
+
+  // The values that only the program before or after the pass has, with buttons that go to them.
+  showValues({ removedValues, addedValues, rows }) {
+    this.values.replaceChildren();
+    for (const [title, names, side] of [["removed", removedValues, "old"], ["added", addedValues, "new"]]) {
+      if (!names.length) continue;
+      addSpan(this.values, `${title} ${names.length === 1 ? "1 value" : `${names.length} values`}:`, "facts");
+      addSome(this.values, names, MOST_VALUES, (parent, name) => {
+        addButton(parent, `%${name}`, () => {
+          const has = nameMatcher(`%${name}`);
+          const row = rows.text.findIndex((text, at) => rows[side][at] !== null && has(text));
+          if (row >= 0) this.find(this.at, row);
+        }).className = "link mono";
+      });
+    }
   }
 
   // Show a row that was looked for, and mark it.

@@ -3,8 +3,16 @@
 const MOST_FOUND = 60; // in one text
 const SLICE = 12; // milliseconds of searching at once
 
-// Finds text in all panes.  `texts()` are {group, rows, go}, and `numbers` of rows where these
-// do not count from 1.
+// Says whether a text has what is wanted.  A name, such as %buf2 or @fused, is found as a whole.
+function nameMatcher(wanted) {
+  const parts = wanted.match(/[%@][\w.]+$/);
+  if (!parts) return (text) => text.toLowerCase().includes(wanted);
+  const pattern = new RegExp(`${wanted.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}(?!\\w)`, "i");
+  return (text) => pattern.test(text);
+}
+
+// Finds text in all panes.  `texts()` are {group, rows, go}, with `isText` where rows count from
+// 1, and `numbers` of rows where these do not.
 class Search {
   constructor(input, results, texts) {
     this.input = input;
@@ -32,7 +40,7 @@ class Search {
     this.chosen = -1;
     this.open(Boolean(wanted));
     if (!wanted) return;
-    const steps = this.steps(wanted);
+    const steps = this.found(wanted);
     const work = () => {
       if (run !== this.run) return;
       const until = performance.now() + SLICE;
@@ -47,13 +55,31 @@ class Search {
     work();
   }
 
-  *steps(wanted) {
-    for (const { group, rows, go, numbers } of this.texts()) {
+  // Rows of a number after a colon, or those with a text; of a name, those with a longer one
+  // where no row has it.
+  *found(wanted) {
+    const [, number] = wanted.match(/^:(\d+)$/) ?? [];
+    if (number) {
+      yield* this.steps(wanted, () => true, Number(number));
+      return;
+    }
+    yield* this.steps(wanted, nameMatcher(wanted));
+    if (!this.results.childElementCount) yield* this.steps(wanted, (text) => text.toLowerCase().includes(wanted));
+  }
+
+  *steps(wanted, has, number = null) {
+    for (const { group, rows, go, numbers, isText } of this.texts()) {
+      if (number !== null) {
+        if (!isText || number < 1 || number > rows.length) continue;
+        addSpan(this.results, group, "group");
+        this.results.append(this.add(rows[number - 1], number, wanted, () => go(number - 1)));
+        continue;
+      }
       const more = [];
       let found = 0;
       for (let row = 0; row < rows.length; row += 1) {
         if (row % 500 === 499) yield;
-        if (!rows[row].toLowerCase().includes(wanted)) continue;
+        if (!has(rows[row])) continue;
         found += 1;
         if (found === 1) addSpan(this.results, group, "group");
         const add = () => this.add(rows[row], numbers ? numbers(row) : row + 1, wanted, () => go(row));
@@ -80,11 +106,12 @@ class Search {
     button.className = "result mono";
     button.setAttribute("role", "option");
     addSpan(button, number, "at");
-    const at = text.toLowerCase().indexOf(wanted);
+    const at = Math.max(0, text.toLowerCase().indexOf(wanted));
+    const length = text.toLowerCase().includes(wanted) ? wanted.length : 0;
     const begin = Math.max(0, at - 40);
     button.append((begin ? "…" : "") + text.slice(begin, at).replace(/^\s+/, ""));
-    addSpan(button, text.slice(at, at + wanted.length), "match");
-    button.append(text.slice(at + wanted.length, at + 160));
+    addSpan(button, text.slice(at, at + length), "match");
+    button.append(text.slice(at + length, at + 160));
     button.addEventListener("click", () => {
       this.open(false);
       go();

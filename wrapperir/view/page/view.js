@@ -105,10 +105,24 @@ class View {
       const found = this.codeOf(lit);
       const emitter = this.emitterOf(this.panes.code.text);
       const own = found.filter(({ text }) => emitter?.files.includes(text));
-      if (own.length && !own.some(({ text }) => text === this.panes.code.text)) this.showCode(own[0].text);
+      const kernels = own.filter(({ isKernel }) => isKernel);
+      const best = lit.target.kind === "kernel" && kernels.length ? kernels : own;
+      if (best.length && !best.some(({ text }) => text === this.panes.code.text)) this.showCode(best[0].text);
     }
     for (const pane of Object.values(this.panes)) if (pane !== from) pane.revealLit(lit);
     for (const list of Object.values(this.lists)) if (list !== from) list.revealLit(lit);
+    if (from === this.panes.program && lit.target.kind === "kernel") this.revealKernelRow(from);
+  }
+
+  // Show the row of a kernel's emitted code that is the row at the cursor of its source.
+  revealKernelRow({ text, cursor }) {
+    const { code } = this.panes;
+    const wanted = text.rows[cursor].replace(/^\s*\| ?/, "").trim();
+    const [range] = this.codeOf(this.pinned).filter((found) => found.text === code.text && found.isKernel);
+    if (!range || !wanted) return;
+    const rows = range.ranges.flatMap(([begin, end]) => code.text.rows.map((_, row) => row).slice(begin, end + 1));
+    const row = rows.find((each) => code.text.rows[each].trim() === wanted);
+    if (row !== undefined) code.moveTo(row, false);
   }
 
   draw() {
@@ -121,20 +135,23 @@ class View {
     this.lists.drawing.mark();
   }
 
-  // The ranges of rows of each emitted file that lines of what is lit became.
+  // The ranges of rows of each emitted file that lines of what is lit became; of a kernel, those
+  // of its own code, where a file has that.
   codeOf(lit) {
     const found = [];
     for (const { files } of this.texts.codes) {
       for (const text of files) {
-        const inLines = (row) => text.stateOf(row, lit) === "line";
-        const isLit = text.rows.some((_, row) => inLines(row)) ? inLines : (row) => text.stateOf(row, lit);
+        const states = text.rows.map((_, row) => text.stateOf(row, lit));
+        const order = lit.target?.kind === "kernel" ? ["kernel", "line"] : ["line"];
+        const wanted = order.find((state) => states.includes(state));
+        const isLit = (row) => (wanted ? states[row] === wanted : states[row]);
         const ranges = [];
         for (let row = 0; row < text.rows.length; row += 1) {
           if (!isLit(row)) continue;
           if (ranges.length && ranges.at(-1)[1] === row - 1) ranges.at(-1)[1] = row;
           else ranges.push([row, row]);
         }
-        if (ranges.length) found.push({ text, ranges });
+        if (ranges.length) found.push({ text, ranges, isKernel: wanted === "kernel" });
       }
     }
     return found;
@@ -215,7 +232,11 @@ class View {
     const { kernels } = this.links;
     const parts = [["the program", this.data.begin], ...kernels.name.map((name, i) => [`@${name}`, kernels.begin[i] - 1])];
     fillSelect(outline, parts.map(([name]) => name));
-    outline.addEventListener("change", () => this.panes.program.moveTo(parts[outline.value][1]));
+    outline.addEventListener("change", () => {
+      const [, row] = parts[outline.value];
+      this.panes.program.moveTo(row);
+      if (this.panes.program.text.targetAt(row)) this.panes.program.pin(row);
+    });
     document.getElementById("theme").addEventListener("click", () => {
       const { style } = document.documentElement;
       const isDark = getComputedStyle(document.body).getPropertyValue("--is-dark").trim() === "1";
@@ -234,15 +255,19 @@ class View {
     const [memory] = this.data.memory.memories;
     if (memory && lines.number.length) {
       const text = `peak ${formatBytes(memory.peak)} at line ${lines.number[memory.peakLine]}`;
-      addButton(facts, text, () => this.pin({ kind: "line", index: memory.peakLine })).id = "peak";
+      const button = addButton(facts, text, () => this.pin({ kind: "line", index: memory.peakLine }));
+      button.id = "peak";
+      button.title = "The most bytes held: whole pools, and buffers outside pools. Of several such lines, the first where most is live.";
     }
   }
 
   addKeys() {
     document.addEventListener("keydown", (event) => {
       if (event.target.closest("input, select")) return;
-      if (event.key === "/") {
-        document.getElementById("search").focus();
+      if (event.key === "/" || event.key === ":") {
+        const search = document.getElementById("search");
+        search.focus();
+        if (event.key === ":") search.value = ":";
         event.preventDefault();
       } else if (event.key === "Escape") this.pin(null);
     });
@@ -270,8 +295,8 @@ class View {
       this.lists.decisions.list.reveal(row);
       this.pin({ kind: "decision", index: row });
     } };
-    for (const text of this.texts.source) yield { group: text.name, rows: text.rows, go: inPane("source", () => this.showSource(text)) };
-    yield { group: "program", rows: this.texts.program[0].rows, go: inPane("program", () => {}) };
+    yield { group: "program", rows: this.texts.program[0].rows, go: inPane("program", () => {}), isText: true };
+    for (const text of this.texts.source) yield { group: text.name, rows: text.rows, go: inPane("source", () => this.showSource(text)), isText: true };
     for (const [index, { call, rows }] of this.data.steps.entries()) {
       const go = (row) => {
         this.openPanel("passes");
@@ -283,7 +308,7 @@ class View {
       yield { group: `pass ${call}`, rows: signed, go, numbers };
     }
     for (const { files } of this.texts.codes) {
-      for (const text of files) yield { group: text.name, rows: text.rows, go: inPane("code", () => this.showCode(text)) };
+      for (const text of files) yield { group: text.name, rows: text.rows, go: inPane("code", () => this.showCode(text)), isText: true };
     }
   }
 }

@@ -1,0 +1,114 @@
+"""Going to a line, a kernel and a value of the page, and what is alive at the peak."""
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.report.conftest import Opener
+from tests.view.small_program import write_model
+from tests.view.test_view_page import click, lit, viewed
+from wrapperir.view import format_view
+
+VALUES = """\
+wrapperir 1
+
+program @main(%x: f32[256]) {
+  %buf2 = extern_kernel aten.sin.default(%x) : f32[256]
+  %buf20 = extern_kernel aten.cos.default(%buf2) : f32[256]
+  %unused = extern_kernel aten.exp.default(%x) : f32[256]
+  return %buf20
+}
+"""
+
+
+@pytest.fixture
+def small(opener: Opener, tmp_path: Path) -> Page:
+    return opener.open(format_view(viewed(write_model(tmp_path))), height=1000)
+
+
+@pytest.fixture
+def page(opener: Opener) -> Page:
+    passes = "remove_dead_lines, insert_frees"
+    return opener.open(format_view(viewed(VALUES, [], passes)), height=1000)
+
+
+def search(page: Page, text: str) -> list[str]:
+    """Return the rows that a search finds."""
+    page.fill("#search", text)
+    page.locator("#results > *").first.wait_for()
+    page.wait_for_function("!document.querySelector('#results').hidden")
+    return page.locator("#results .result").all_inner_texts()
+
+
+def test_a_name_is_found_as_a_whole(page: Page) -> None:
+    found = search(page, "%buf2")
+    assert found
+    assert all("%buf2 " in row or "%buf2)" in row or row.endswith("%buf2") for row in found)
+    assert any("- %unused" in row for row in search(page, "- %unused"))
+    assert any("%buf20" in row for row in search(page, "%buf"))  # no row has that name
+    assert search(page, "buf2") != found
+
+
+def test_a_line_is_gone_to_by_its_number(small: Page) -> None:
+    small.locator("body").press(":")
+    small.keyboard.type("17")
+    small.locator("#results .result").first.wait_for()
+    small.keyboard.press("Enter")
+    assert small.locator("#details h2").inner_text() == "line 17"
+    groups = search(small, ":7") and small.locator("#results .group").all_inner_texts()
+    assert groups[0] == "program"
+    assert any(group.endswith("model.py") for group in groups)
+    assert search(small, ":99999") == []
+
+
+def test_a_line_of_a_kernel_leads_to_the_kernels_own_code(small: Page) -> None:
+    small.click("#emitters [data-emitter=cpp]")
+    click(small, "program", "for (int i = 0; i < 64; ++i)")
+    assert small.locator("#details h2").inner_text() == "kernel @fused"
+    cursor = small.locator(".panel[data-name=code] .cursor")
+    assert "for (int i = 0; i < 64; ++i)" in cursor.inner_text()
+    assert cursor.get_attribute("data-pinned") == "kernel"
+
+
+def test_a_kernel_of_the_outline_is_pinned(small: Page) -> None:
+    small.select_option("#outline", label="@fused")
+    assert small.locator("#details h2").inner_text() == "kernel @fused"
+    assert lit(small, "source") == ["return scale(torch.relu(y))", "return x * 2"]
+
+
+def test_the_peak_lists_what_is_alive_there(small: Page) -> None:
+    small.click("#peak")
+    details = small.locator("#details").inner_text()
+    assert "Alive at the peak on cpu: 512 bytes" in details
+    alive = details.split("Alive at the peak")[1].split("\n")[1:3]
+    assert [row[:2] for row in alive] == ["%y", "%z"]
+    click(small, "program", "free %y")
+    assert "Alive here on cpu" in small.locator("#details").inner_text()
+
+
+def test_a_pass_lists_the_values_that_it_removed(page: Page) -> None:
+    page.click("#tabs [data-panel=passes]")
+    values = page.locator("#step-values")
+    assert values.inner_text() == "removed 1 value:%unused"
+    values.locator("button", has_text="%unused").click()
+    found = page.locator(".panel[data-name=passes] .line.found")
+    assert "%unused = extern_kernel" in found.inner_text()
+    page.click("#steps button:has-text('insert_frees')")
+    assert values.inner_text() == ""
+
+
+@pytest.mark.parametrize("width", [1440, 1000])
+def test_all_buttons_of_passes_and_emitters_are_in_sight(
+    opener: Opener, tmp_path: Path, width: int
+) -> None:
+    view = viewed(write_model(tmp_path), passes="memory")
+    page = opener.open(format_view(view), width=width, height=900)
+    page.click("#tabs [data-panel=passes]")
+    for button in page.locator("#steps button, #emitters button").all():
+        panel = button.locator("xpath=ancestor::section").bounding_box()
+        box = button.bounding_box()
+        assert box is not None
+        assert panel is not None
+        assert box["x"] >= panel["x"]
+        assert box["x"] + box["width"] <= panel["x"] + panel["width"]
