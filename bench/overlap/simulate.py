@@ -50,7 +50,7 @@ def simulate(programs: list[Program], machine: Machine, limit: float) -> Simulat
     blocks: list[BlockOverlap] = []
     merged = 0
     for program in programs:
-        found = merge_lines(program, machine)
+        found = merge_lines(program, machine, limit)
         merged += sum(each.count for each in found.collectives)
         blocks += overlap_lines(found.program, machine, limit).report.blocks
     each = [each for block in blocks for each in block.collectives]

@@ -15,9 +15,10 @@ from torch import distributed, multiprocessing
 
 from tests.cpp_emitter.moved import on_gpu
 from tests.torch_release import BEFORE_2_13
+from wrapperir.analysis.machines import CPU
 from wrapperir.emit import compile_program
 from wrapperir.interp import interpret_ranks
-from wrapperir.passes import MEMORY_PASSES
+from wrapperir.passes import MEMORY_PASSES, insert_frees, merge_lines
 from wrapperir.text import parse_program
 
 ALL = """wrapperir 1
@@ -70,7 +71,31 @@ RECEIVING = (
 )
 
 
-RANKS = [[parse_program(ALL), parse_program(ALL)]]
+SMALL = """wrapperir 1
+
+program @main(%x: mutated f32[4], %z: mutated f32[4, 2]) {
+  group "0" size 2
+
+  %p = allocate f32[8]
+  %u = collective all_gather "0" reads(%x) writes(%p)
+  %q = allocate f32[2, 4, 2]
+  %v = collective all_gather "0" reads(%z) writes(%q)
+  wait_collective %u reads(%x) writes(%p)
+  wait_collective %v reads(%z) writes(%q)
+  %s = allocate f32[4]
+  %w = collective reduce_scatter(sum) "0" reads(%p) writes(%s)
+  %t = allocate f32[8, 1]
+  %k = collective reduce_scatter(sum) "0" reads(%q) writes(%t)
+  wait_collective %w reads(%p) writes(%s)
+  wait_collective %k reads(%q) writes(%t)
+  return %p, %q, %s, %t
+}
+"""
+MERGED = merge_lines(insert_frees(parse_program(SMALL)), CPU, limit=8.0)
+"""Two collectives where there were four."""
+assert [each.count for each in MERGED.collectives] == [2, 2]
+
+RANKS = [[parse_program(ALL)] * 2, [MERGED.program] * 2]
 """Programs that run together, one a rank."""
 if not BEFORE_2_13:  # which has no operators to send and receive
     RANKS.append([parse_program(SENDING), parse_program(RECEIVING)])

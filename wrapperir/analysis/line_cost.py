@@ -77,6 +77,11 @@ class LineCosts:
         sides = (line.reads, line.writes)
         return max(sum(map(self._bytes, names)) for names in sides)
 
+    def copied(self, bytes: int) -> float:
+        """Return the seconds of a copy of so many bytes on the device."""
+        machine = self.machine
+        return max(2 * bytes / machine.memory / machine.reached, machine.launch)
+
     def work(self, line: wir.BodyLine, done: Effects | None = None) -> float:
         """Return the seconds that a line keeps a device busy, waits not included."""
         done = self.effects.visit(line) if done is None else done

@@ -30,7 +30,7 @@ from wrapperir.cli.source import open_program, printed, reporting
     show_default=True,
     help="the peak of live bytes after the passes, as a multiple of the peak before",
 )
-@click.option("--merge", is_flag=True, help="merge small sums over ranks first")
+@click.option("--merge", is_flag=True, help="merge small collectives first")
 @reporting
 def overlap_command(
     program: str, passes: tuple[str, ...], machine: str, limit: float, merge: bool
@@ -53,7 +53,7 @@ def overlap_command(
         source = printed(parsed, f"{source.name} (after the passes)")
     exit_with_errors(errors_of(parsed), source)
     known = find_machine(parsed, machine)
-    merged = merge_lines(parsed, known) if merge else Merged(parsed, ())
+    merged = merge_lines(parsed, known, limit) if merge else Merged(parsed, ())
     if merged.collectives:
         source = printed(merged.program, f"{source.name} (after merge_collectives)")
     report = overlap_lines(merged.program, known, limit).report

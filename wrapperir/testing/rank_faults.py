@@ -199,7 +199,7 @@ _USED = frozenset({Code.USED_BEFORE_WAIT, Code.WRITTEN_IN_FLIGHT})
 
 RANK_FAULTS: Mapping[str, RankFault] = MappingProxyType(
     {
-        "order": RankFault(_in_other_order, _DO_NOT_MEET),
+        "order": RankFault(_in_other_order, _DO_NOT_MEET | _USED),
         "shape": RankFault(_of_other_shape, frozenset({Code.RANKS_DIFFER})),
         "group": RankFault(_of_other_group, _DO_NOT_MEET | _WRONG_GROUP),
         "reduction": RankFault(_with_other_reduction, frozenset({Code.RANKS_DIFFER})),

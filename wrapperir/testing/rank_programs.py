@@ -247,7 +247,10 @@ def rank_programs(
             draft.steps(2)
         name = draw(st.sampled_from(sorted(parts)))
         members = drafts if common else [drafts[index] for index in parts[name]]
-        _add_collective(draw, name, len(parts[name]), members)
+        operation = draw(st.sampled_from(_operations(is_common=common)))
+        # Collectives of one kind may be merged where all ranks have one program.
+        for _ in range(draw(st.sampled_from((1, 1, 2, 3))) if common else 1):
+            _add_collective(draw, operation, name, len(parts[name]), members)
     programs = [draft.build() for draft in drafts]
     return programs * count if common else programs
 
@@ -266,13 +269,20 @@ def _new_draft(
     return _RankDraft(draw, builder, ranks, [_RankTensor(x, ROWS)])
 
 
+def _operations(*, is_common: bool) -> list[wir.Collective]:
+    """Return the operations that ranks may start, which of one program are not pairwise."""
+    return [x for x in wir.Collective if not (is_common and x.is_pairwise)]
+
+
 def _add_collective(
-    draw: st.DrawFn, name: str, size: int, members: Sequence[_RankDraft]
+    draw: st.DrawFn,
+    operation: wir.Collective,
+    name: str,
+    size: int,
+    members: Sequence[_RankDraft],
 ) -> None:
     """Start one collective, or a send and a receive, on the members of a group."""
     is_common = len(members) < size
-    operations = [x for x in wir.Collective if not (is_common and x.is_pairwise)]
-    operation = draw(st.sampled_from(operations))
     if operation.is_pairwise:
         first, second = draw(st.permutations(range(size)))[:2]
         rows = (draw(st.sampled_from(_rows_of(members[first]))),)
