@@ -28,7 +28,7 @@ kernel_definition @fused cpp(in0: read f32*, out0: write f32*) {
   }
 }
 
-program @main(%x: f32[8, 8], %w: f32[8, 8]) {
+program @main(%x: f32[8, 8], %w: f32[8, 8] from "layer.weight") {
   %y = extern_kernel aten.mm.default(%x, %w) : f32[8, 8] from(mm)
   free %x by(insert_frees)
   free %w by(insert_frees)

@@ -9,7 +9,7 @@ from wrapperir.report import choose_values, explain
 from wrapperir.testing import programs
 from wrapperir.text import format_with_positions, parse_with_positions
 from wrapperir.view.link_program import ProgramText, link_program
-from wrapperir.view.links import LinkedPlace, LinkedProgram, ShownFile
+from wrapperir.view.links import LinkedParameter, LinkedPlace, LinkedProgram, ShownFile
 
 
 def linked(program: Program) -> LinkedProgram:
@@ -57,6 +57,23 @@ def test_a_kernel_has_the_lines_of_its_definition_and_its_calls() -> None:
     assert rows[kernel.begin - 1].startswith("kernel_definition @fused")
     assert rows[kernel.end - 1] == "}"
     assert kernel.calls == (4,)
+
+
+def test_parameters_have_their_paths() -> None:
+    text = """\
+wrapperir 1
+
+program @main(%x: f32[8], %w: mutated f32[8] from "layers.0.mean") {
+  constant %b: f32[8] = "layers.0.fc.bias"
+
+  return
+}
+"""
+    found = linked(parse_with_positions(text).program)
+    assert found.parameters == (
+        LinkedParameter(name="w", path="layers.0.mean", type="f32[8]"),
+        LinkedParameter(name="b", path="layers.0.fc.bias", type="f32[8]"),
+    )
 
 
 def test_an_origin_that_is_not_listed_is_a_node() -> None:

@@ -10,13 +10,22 @@ from wrapperir.diagnostics import LinePath, Position
 from wrapperir.ir.blocks import walk_places
 from wrapperir.ir.effects import Effects
 from wrapperir.ir.line_effects import value_types
-from wrapperir.report import LineFlow, copy_reasons, equal_lines, line_flow, line_head
+from wrapperir.report import (
+    LineFlow,
+    copy_reasons,
+    equal_lines,
+    line_flow,
+    line_head,
+    model_parameters,
+)
+from wrapperir.text import format_type
 from wrapperir.view.links import (
     EmittedCode,
     LinkedCopy,
     LinkedKernel,
     LinkedLine,
     LinkedNode,
+    LinkedParameter,
     LinkedPlace,
     LinkedProgram,
     LinkedValue,
@@ -62,6 +71,7 @@ def link_program(
         files=tuple(map(read_file, files)),
         copies=_copies(program, flow),
         values=_values(program, flow),
+        parameters=_parameters(program),
         codes=tuple(codes),
     )
 
@@ -112,6 +122,13 @@ def _values(program: wir.Program, flow: LineFlow) -> tuple[LinkedValue, ...]:
     return tuple(
         LinkedValue(name=value, nodes=tuple(nodes[name] for name in names))
         for value, names in flow.origins_of_values().items()
+    )
+
+
+def _parameters(program: wir.Program) -> tuple[LinkedParameter, ...]:
+    return tuple(
+        LinkedParameter(name=each.name, path=each.path, type=format_type(each.type))
+        for each in model_parameters(program)
     )
 
 

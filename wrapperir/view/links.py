@@ -95,6 +95,15 @@ class LinkedValue:
 
 
 @frozen(kw_only=True)
+class LinkedParameter:
+    """A value that the user's model holds: its name, its dotted path, and its type."""
+
+    name: str
+    path: str
+    type: str
+
+
+@frozen(kw_only=True)
 class ShownFile:
     """A source file; ``missing`` says why it has no ``lines``."""
 
@@ -165,4 +174,5 @@ class LinkedProgram:
     files: tuple[ShownFile, ...]
     copies: tuple[LinkedCopy, ...] = ()
     values: tuple[LinkedValue, ...] = ()
+    parameters: tuple[LinkedParameter, ...] = ()
     codes: tuple[EmittedCode, ...] = ()

@@ -24,6 +24,7 @@ class Details {
     this.copies(found);
     this.kernels([...lit.kernels]);
     this.stacks([...lit.nodes]);
+    this.parameters([...lit.nodes]);
     this.code(lit);
     if (lit.target.kind === "line" && !isPeak) this.alive(lit.target.index);
   }
@@ -234,6 +235,22 @@ class Details {
       const modules = joinModules(group.map((each) => nodes.module[each]));
       addSpan(names, [nodes.operator[node], modules && `in ${modules}`].filter(Boolean).join(" "), "facts");
       if (others.length) addOpener(names, `and ${others.length} more`, (place) => others.forEach((each) => add(place, each)));
+    });
+  }
+
+  // What the modules of nodes hold; with equal layers, that of the first.
+  parameters(found) {
+    const { links, data } = this.view;
+    const { parameters } = data;
+    const modules = new Map(found.map((node) => [layerPattern(links.nodes.module[node]), links.nodes.module[node]]).reverse());
+    const shown = new Set(modules.values());
+    const holder = (path) => path.split(".").slice(0, -1).join(".");
+    const held = [...parameters.path.keys()].filter((each) => shown.has(holder(parameters.path[each]) || null));
+    if (!held.length) return;
+    this.heading(held.length === 1 ? "Parameter of its module" : "Parameters of its modules");
+    this.list(held, (row, each) => {
+      this.goTo(row, { kind: "value", index: parameters.name[each] }, parameters.path[each], "mono");
+      addSpan(row, `%${parameters.name[each]}: ${parameters.type[each]}`, "facts");
     });
   }
 
