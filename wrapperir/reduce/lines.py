@@ -94,6 +94,24 @@ def _returning_all(program: Program, lines: Sequence[BodyLine]) -> Program:
     return evolve(program, lines=tuple(left), outputs=tuple(returned.values()))
 
 
+def replace_line(
+    lines: tuple[BodyLine, ...], old: BodyLine, new: tuple[BodyLine, ...]
+) -> tuple[BodyLine, ...]:
+    """Return lines with others in place of one, which may be in a nested block."""
+    made: list[BodyLine] = []
+    for line in lines:
+        if line is old:
+            made += new
+        else:
+            made.append(
+                rewrite_blocks(
+                    line,
+                    lambda block: evolve(block, lines=replace_line(block.lines, old, new)),
+                )
+            )
+    return tuple(made)
+
+
 def _is_tensor(type: object) -> bool:
     return isinstance(type, TensorType)
 

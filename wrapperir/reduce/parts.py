@@ -13,12 +13,13 @@ from wrapperir.ir import (
     KernelDefinitionLine,
     Program,
 )
-from wrapperir.ir.blocks import BLOCK_FIELDS, rewrite_blocks, walk_lines
+from wrapperir.ir.blocks import BLOCK_FIELDS, walk_lines
 from wrapperir.ir.effects import NestedBlock
 from wrapperir.ir.line_effects import LineEffects
 from wrapperir.ir.mentions import source_buffer
 from wrapperir.ir.renaming import rename_values
-from wrapperir.reduce.lines import line_count, without_lines
+from wrapperir.reduce.lines import line_count, replace_line, without_lines
+from wrapperir.reduce.ranges import integers_of, with_narrower_range
 from wrapperir.reduce.sizes import sizes_of, with_smaller_size
 
 _EFFECTS = LineEffects(None)
@@ -103,24 +104,7 @@ def _without_blocks(program: Program, first: int, last: int) -> Iterator[Program
     for nested in _EFFECTS.visit(line).blocks:
         inner = _inlined(line, nested)
         if inner is not None:
-            yield evolve(program, lines=_replaced(program.lines, line, inner))
-
-
-def _replaced(
-    lines: tuple[BodyLine, ...], old: BodyLine, new: tuple[BodyLine, ...]
-) -> tuple[BodyLine, ...]:
-    made: list[BodyLine] = []
-    for line in lines:
-        if line is old:
-            made += new
-        else:
-            made.append(
-                rewrite_blocks(
-                    line,
-                    lambda block: evolve(block, lines=_replaced(block.lines, old, new)),
-                )
-            )
-    return tuple(made)
+            yield evolve(program, lines=replace_line(program.lines, line, inner))
 
 
 def _inlined(line: BodyLine, nested: NestedBlock) -> tuple[BodyLine, ...] | None:
@@ -144,6 +128,12 @@ def _with_smaller_sizes(program: Program, first: int, last: int) -> Iterator[Pro
     yield from with_smaller_size(program, sizes_of(program)[first])
 
 
+def _with_narrower_ranges(program: Program, first: int, last: int) -> Iterator[Program]:
+    if last - first > 1:
+        return  # which value each symbol has is a choice by itself
+    yield from with_narrower_range(program, integers_of(program)[first])
+
+
 PART_KINDS = (
     PartKind("lines", line_count, without_lines),
     _items_of("outputs"),
@@ -153,6 +143,7 @@ PART_KINDS = (
     _items_of("symbols"),
     PartKind("inputs", lambda program: len(program.inputs), _without_inputs),
     _items_of("constants"),
+    PartKind("ranges", lambda program: len(integers_of(program)), _with_narrower_ranges),
     PartKind("sizes", lambda program: len(sizes_of(program)), _with_smaller_sizes),
 )
 """All kinds, in the order in which they are tried."""

@@ -12,7 +12,7 @@ from wrapperir.frontend.aten.values import expr_of, is_symbolic, lower_type
 from wrapperir.frontend.provenance import TracedOrigins
 from wrapperir.ir.mentions import type_symbols
 from wrapperir.ir.renaming import replace_cpu
-from wrapperir.passes.simplify_expressions import rewrite_expressions
+from wrapperir.ir.rewriting import rewrite_expressions
 from wrapperir.symbolic import lower_sympy
 
 

@@ -27,7 +27,7 @@ from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.line_effects import value_names
 from wrapperir.ir.mentions import source_buffer
 from wrapperir.ir.renaming import rename_program
-from wrapperir.passes.simplify_expressions import rewrite_expressions
+from wrapperir.ir.rewriting import rewrite_expressions
 
 _TRACED = (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool)
 _FIXED = (bool, int, float, str, type(None))
