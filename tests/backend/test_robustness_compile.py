@@ -123,8 +123,11 @@ faulthandler.dump_traceback_later(150, exit=True)
 folder = pathlib.Path({folder!r})
 os.setsid()
 os.environ["PATH"] = str(folder) + ":" + os.environ["PATH"]
+os.environ.pop("CXX", None)
 import torch
+import torch._inductor.config
 import wrapperir
+torch._inductor.config.cpp.cxx = (None, "g++")  # read from CXX in a process that forks
 
 made = []
 make = tempfile.mkdtemp

@@ -106,7 +106,8 @@ def parse_commands(block: str) -> list[Command]:
 
 
 def _run_console(example: Example) -> None:
-    environment = {**os.environ, "COLUMNS": "92", "NO_COLOR": "1", "TERM": "dumb"}
+    plain = {"NO_COLOR": "1", "TERM": "dumb", "LC_ALL": "C.UTF-8"}
+    environment = {**os.environ, **plain, "COLUMNS": "92"}
     for command in parse_commands(example.parsed):
         done = subprocess.run(
             ["bash", "-c", command.line],
