@@ -77,7 +77,8 @@ CUDA_TABLE = DeviceTable(
         *runtime_files("cuda.h", "cuda_driver.h", "cuda.cpp", "triton_launch.cpp"),
         *runtime_files("cublas.h", "cublas_calls.h", "cublas_calls.cpp"),
         *runtime_files("cuda_products.h", "cuda_products.cpp"),
-        EMITTED / "driver_functions.h",
+        *(EMITTED / "driver_functions.h", EMITTED / "descriptors.h"),
+        *(EMITTED / "descriptor_parts.h", EMITTED / "special_launches.h"),
     ),
     libraries=("libtorch_cuda.so", "libc10_cuda.so"),
     reserved=frozenset(

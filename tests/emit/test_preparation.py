@@ -117,7 +117,10 @@ def test_the_core_that_plans_memory_is_built_at_once(
 
 EXTENSIONS = {
     Path(wrapperir_python.__file__).with_name("emitted") / "operators.cpp": (),
-    EMITTED / "launches.cpp": ("arguments.h", "driver_functions.h"),
+    EMITTED / "launches.cpp": (
+        *("arguments.h", "driver_functions.h"),
+        *("descriptors.h", "descriptor_parts.h", "special_launches.h"),
+    ),
     EMITTED / "graphs.cpp": ("recording.h", "driver_functions.h"),
     EMITTED / "cpp_calls.cpp": ("arguments.h",),
 }

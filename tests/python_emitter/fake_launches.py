@@ -44,11 +44,7 @@ from wrapperir.testing.kernels import KernelKind, library_kernel
 from wrapperir_fx.kernel_functions import kernel_launcher
 from wrapperir_python.emitter import PythonEmitter
 
-ON_GPU = [
-    case
-    for case in CASES
-    if case.name.endswith("_triton") and case not in DESCRIPTOR_CASES and not case.faults
-]
+ON_GPU = [case for case in CASES if case.name.endswith("_triton") and not case.faults]
 DTYPES = tuple(
     dtype
     for dtype in wir.DType
@@ -117,6 +113,76 @@ def _conformance(case: Case) -> Callable[[], None]:
             assert_same(outputs, wanted)
 
     return check
+
+
+def _described() -> list[str]:
+    """Return what is encoded for the cases with tensors behind descriptors."""
+    encoded: list[str] = []
+    for case in DESCRIPTOR_CASES:
+        call = loaded(case.program, {})
+        if case.faults:
+            with raises(
+                RuntimeError, "the address of a tensor descriptor is not a multiple"
+            ):
+                call(example_inputs(case.program, 0))
+            continue
+        for seed in case.seeds:
+            GPU.log()
+            outputs = call(example_inputs(case.program, seed))
+            log = GPU.log()
+            assert not [line for line in log if "wrong" in line], log
+            assert any(line.startswith("launch") for line in log), log
+            encoded += [line for line in log if line.startswith("encode")]
+            assert_same(
+                outputs, interpret(case.program, example_inputs(case.program, seed), {})
+            )
+    return encoded
+
+
+def check_descriptors_are_encoded() -> None:
+    wanted = "encode type 7 rank 2 block 4 4 steps 1 1 "
+    wanted += "interleave 0 swizzle 0 promotion 2 fill 0"
+    encoded = _described()
+    assert set(encoded) == {wanted}
+    assert len(encoded) % 6 == 0
+
+
+def check_descriptors_are_passed_in_parts() -> None:
+    GPU.driver.fake_set_capability(80)
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(torch.cuda, "get_device_capability", lambda index=0: (8, 0))
+            assert _described() == []
+    finally:
+        GPU.driver.fake_set_capability(90)
+
+
+def check_special_launches_have_attributes() -> None:
+    kernel, _ = _fresh_kernel()
+    given = (3, 1, 1, *_tensors(), 32)
+    facts = (*kernel.answer, (), 0)
+    launch = "launch add grid {} 1 1 block 32 1 1 shared 0 on current"
+    for kind, attributes, grid in (
+        ((1, False, False), [], 3),
+        ((1, True, False), ["attribute 2 is 1"], 3),
+        ((1, False, True), ["attribute 6 is 1"], 3),
+        ((2, False, False), ["attribute 4 is 2", "attribute 5 is 1"], 6),
+    ):
+        special, _ = _fresh_kernel(answer=(*facts, *kind))
+        with _only_shown():
+            special(*given)
+            log = [line for line in GPU.log() if line.startswith(("launch", "attribute"))]
+        assert log == [*attributes, launch.format(grid)], log
+        assert special.slow == []
+    special(2**31 - 1, 1, 1, *_tensors(), 32)  # of the clusters: too many, as Triton says
+    assert len(special.slow) == 1
+
+
+def check_descriptors_of_other_tensors_are_triton_s() -> None:
+    kernel, _ = _fresh_kernel(types=("tensordesc<fp32[4, 4]>", "*fp32", "*fp32", "i32"))
+    x, y, out = _tensors()
+    kernel(1, 1, 1, x, y, out, 32)
+    assert len(kernel.slow) == 1
 
 
 @cache
@@ -330,7 +396,7 @@ def check_kernels_that_triton_launches_have_an_allocator() -> None:
             return lambda **_: allocators.append(_allocation._allocator.get())
 
     made = object.__new__(launches.DispatchedKernel)
-    made.names, made.facts, made.function = (), {"values": {}}, Function()
+    made.names, made.facts, made.function = (), {"values": {}, "blocks": {}}, Function()
     contextvars.Context().run(made, 1, 1, 1)
     with_own = contextvars.Context()
     with_own.run(triton.set_allocator, _tensors)

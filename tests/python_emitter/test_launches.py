@@ -79,25 +79,17 @@ def test_facts_of_all_calls_are_compiled_by() -> None:
     assert not facts["is_choice"]
 
 
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"facts": "  config num_ctas = 2\n"}, "its programs form clusters"),
-        (
-            {"facts": "  config launch_cooperative_grid = true\n"},
-            "its launch is cooperative",
-        ),
-        ({"facts": "  config launch_pdl = true\n"}, "its launch is dependent"),
-        ({"names": "x, y, n: tl.constexpr"}, "n is a constant that each call gives"),
-        (
-            {"parameters": "x: read descriptor f32[1, 8], y: write f32*, n: i64"},
-            "x is a tensor descriptor",
-        ),
-    ],
-)
-def test_what_triton_has_to_launch_is_remarked(changes: Any, reason: str) -> None:
-    text, facts = emitted("%x, %y, 32; %x, %y, s0", **changes)
-    assert f"# Triton launches k: {reason}.\n" in text
+def test_a_tensor_behind_a_descriptor_is_passed_itself() -> None:
+    parameters = "x: read descriptor f32[1, 8], y: write f32*, n: i64"
+    text, facts = emitted("%x, %y, 32; %x, %y, s0", parameters)
+    assert "        k(2, 1, 1, x, y, 32)\n" in text
+    assert facts["signature"][0] == ["x", "tensordesc<fp32[1, 8]>"]
+    assert facts["blocks"] == {"x": [1, 8]}
+
+
+def test_what_triton_has_to_launch_is_remarked() -> None:
+    text, facts = emitted("%x, %y, 32; %x, %y, s0", names="x, y, n: tl.constexpr")
+    assert "# Triton launches k: n is a constant that each call gives.\n" in text
     assert "\ndef k(x, y, n):\n    k_jit[(ceildiv(n, 16),)](" in text
     assert facts is None
 

@@ -1,21 +1,12 @@
 // Launches of Triton kernels through the CUDA driver. No header of CUDA's is needed.
 #pragma once
 
+#include "descriptors.h"
 #include "device.h"
 
 namespace wrapperir {
 
 constexpr int cuda_devices = 32;
-
-constexpr int most_dimensions = 5;
-
-// The blocks of a tensor behind a descriptor, from Triton.
-struct TensorMap {
-  int32_t swizzle;
-  int32_t item_bytes;
-  int32_t type;
-  uint32_t block[most_dimensions];
-};
 
 // A Triton kernel compiled for one target, and Triton's parameters of its launch.
 struct TritonBinary {
@@ -51,14 +42,7 @@ struct Grid {
   int64_t x = 1, y = 1, z = 1;
 };
 
-// A tensor behind a descriptor, as an argument.
-struct Descriptor {
-  char* base;
-  int64_t item_bytes;
-  int64_t rank;
-  int64_t sizes[most_dimensions];
-  int64_t strides[most_dimensions];
-};
+// Return a tensor behind a descriptor, as an argument.
 Descriptor describe(char* base, int64_t item_bytes, const Ints& sizes, const Ints& strides);
 
 // The functions of CUDA devices; they need PyTorch with CUDA.

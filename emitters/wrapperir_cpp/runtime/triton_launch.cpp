@@ -9,7 +9,9 @@
 
 #include "cuda.h"
 #include "cuda_driver.h"
+#include "descriptor_parts.h"
 #include "program.h"
+#include "special_launches.h"
 
 namespace wrapperir {
 
@@ -110,41 +112,6 @@ LoadedKernel* load(TritonKernel& kernel, bool is_aligned, int32_t index, int lin
   return loaded;
 }
 
-// Launch with attributes, by a slower function of the driver.
-CUresult launch_with_attributes(
-    const LoadedKernel& kernel, const unsigned* grid, CUstream stream, void** parameters,
-    int line) {
-  const TritonBinary& binary = *kernel.binary;
-  LaunchAttribute attributes[4] = {};
-  unsigned count = 0;
-  if (binary.is_dependent) {
-    attributes[count].id = LaunchAttribute::dependent;
-    attributes[count++].value = 1;
-  }
-  if (binary.is_cooperative) {
-    attributes[count].id = LaunchAttribute::cooperative;
-    attributes[count++].value = 1;
-  }
-  if (binary.cluster > 1) {
-    attributes[count].id = LaunchAttribute::cluster;
-    attributes[count].extents[0] = binary.cluster;
-    attributes[count].extents[1] = attributes[count].extents[2] = 1;
-    ++count;
-    attributes[count].id = LaunchAttribute::cluster_policy;
-    attributes[count++].value = 1;  // spread
-  }
-  const Driver& driver = cuda_driver(line);
-  if (!driver.cuLaunchKernelEx) fail(line, "the CUDA driver is too old for a kernel");
-  LaunchConfig config = {
-      {grid[0], grid[1], grid[2]},
-      {binary.threads, 1, 1},
-      binary.shared_bytes,
-      stream,
-      attributes,
-      count};
-  return driver.cuLaunchKernelEx(&config, kernel.function, parameters, nullptr);
-}
-
 // The variant to launch: 1 if all checked addresses are multiples of 16.
 int variant_of(const TritonKernel& kernel, void** parameters) {
   if (!kernel.checked) return 0;
@@ -153,69 +120,6 @@ int variant_of(const TritonKernel& kernel, void** parameters) {
     all |= *static_cast<uintptr_t*>(parameters[__builtin_ctzll(left)]);
   return all % 16 == 0;
 }
-
-constexpr int64_t descriptor_alignment = 16;
-constexpr int64_t largest_size = (int64_t{1} << 31) - 1;
-constexpr int promotion_of_128_bytes = 2;
-// Up to this driver, small tensors need a bit of the descriptor cleared.
-constexpr int last_driver_with_bit = 13010;
-constexpr uint64_t small_tensor_bytes = 128 * 1024;
-constexpr uint64_t small_tensor_bit = uint64_t{1} << 21;
-
-void check_descriptor(const Descriptor& given, const char* name, int line) {
-  if (reinterpret_cast<uintptr_t>(given.base) % descriptor_alignment)
-    fail(line, "%s: the address of a tensor descriptor is not a multiple of 16", name);
-  for (int64_t i = 0; i < given.rank; ++i) {
-    if (given.sizes[i] < 1 || given.sizes[i] > largest_size)
-      fail(line, "%s: a tensor descriptor cannot have a size of %lld", name, shown(given.sizes[i]));
-    if (i + 1 < given.rank && given.strides[i] * given.item_bytes % descriptor_alignment)
-      fail(
-          line, "%s: a stride of a tensor descriptor is not a multiple of 16 bytes: %lld", name,
-          shown(given.strides[i]));
-  }
-  if (given.strides[given.rank - 1] != 1)
-    fail(line, "%s: the last stride of a tensor descriptor is not 1", name);
-}
-
-void encode(const Descriptor& given, const TensorMap& map, uint64_t* result, int line) {
-  const Driver& driver = cuda_driver(line);
-  if (!driver.cuTensorMapEncodeTiled)
-    fail(line, "the CUDA driver is too old for tensor descriptors");
-  // The driver counts dimensions from the last, and strides in bytes.
-  const int64_t rank = given.rank;
-  uint64_t sizes[most_dimensions];
-  uint64_t strides[most_dimensions];
-  uint32_t block[most_dimensions];
-  uint64_t reach = 0;
-  for (int64_t i = 0; i < rank; ++i) {
-    sizes[rank - i - 1] = given.sizes[i];
-    block[rank - i - 1] = map.block[i];
-    const uint64_t step = i + 1 < rank ? given.strides[i] * map.item_bytes : map.item_bytes;
-    if (i + 1 < rank) strides[rank - i - 2] = step;
-    reach += (given.sizes[i] - 1) * step;
-  }
-  strides[rank - 1] = sizes[rank - 1] * (rank == 1 ? map.item_bytes : strides[rank - 2]);
-  constexpr uint32_t steps[] = {1, 1, 1, 1, 1};
-  check_cuda(
-      driver.cuTensorMapEncodeTiled(
-          result, map.type, static_cast<uint32_t>(rank), given.base, sizes, strides, block,
-          steps, 0, map.swizzle, promotion_of_128_bytes, 0),
-      line, "encoding a tensor descriptor");
-  int version = 0;
-  check_cuda(driver.cuDriverGetVersion(&version), line, "asking for the driver's version");
-  if (version <= last_driver_with_bit && reach + 1 < small_tensor_bytes)
-    result[1] &= ~small_tensor_bit;
-}
-
-// The parameters of a launch that stand for one descriptor.
-struct DescriptorParts {
-  alignas(64) uint64_t map[16];
-  char* base;
-  int64_t sizes[most_dimensions];
-  int64_t strides[most_dimensions];
-  int32_t short_sizes[most_dimensions];
-  bool flag;
-};
 
 // Replace descriptors by their parts, among `count` parameters and two for scratch memory.
 void expand_descriptors(
@@ -230,28 +134,14 @@ void expand_descriptors(
     }
     const auto& given = *static_cast<const Descriptor*>(parameters[i]);
     const TensorMap* map = binary.maps ? &binary.maps[number] : nullptr;
-    DescriptorParts& part = parts[number++];
-    check_descriptor(given, kernel.name, line);
-    part.flag = false;
-    if (map) {
-      encode(given, *map, part.map, line);
-      expanded.push_back(part.map);
-    } else {
-      part.base = given.base;
-      expanded.push_back(&part.base);
-    }
-    for (int64_t j = 0; j < given.rank; ++j) {
-      part.sizes[j] = given.sizes[j];
-      part.strides[j] = given.strides[j];
-      part.short_sizes[j] = static_cast<int32_t>(given.sizes[j]);
-    }
-    if (!map) {
-      for (int64_t j = 0; j < given.rank; ++j) expanded.push_back(&part.sizes[j]);
-      for (int64_t j = 0; j < given.rank; ++j) expanded.push_back(&part.strides[j]);
-      for (int32_t j = 0; j < binary.flags; ++j) expanded.push_back(&part.flag);
-    }
-    for (int64_t j = 0; j < given.rank; ++j) expanded.push_back(&part.short_sizes[j]);
-    for (int64_t j = 0; j < given.rank; ++j) expanded.push_back(&part.strides[j]);
+    const std::string problem = descriptor_problem(given);
+    if (!problem.empty()) fail(line, "%s: %s", kernel.name, problem.c_str());
+    const Driver& driver = cuda_driver(line);
+    if (map && !driver.cuTensorMapEncodeTiled)
+      fail(line, "the CUDA driver is too old for tensor descriptors");
+    check_cuda(
+        expand_descriptor(driver, given, map, binary.flags, parts[number++], expanded), line,
+        "encoding a tensor descriptor");
   }
 }
 
@@ -305,12 +195,17 @@ void launch_packed(
     *static_cast<void**>(parameters[count]) = scratch;
   }
   const CUstream on = call.stream(stream);
-  const bool is_plain = binary.cluster == 1 && !binary.is_cooperative && !binary.is_dependent;
+  const LaunchKind kind = {binary.cluster, binary.is_cooperative, binary.is_dependent};
+  const Driver& driver = cuda_driver(line);
+  if (!kind.is_plain() && !driver.cuLaunchKernelEx)
+    fail(line, "the CUDA driver is too old for a kernel");
   const CUresult error =
-      is_plain ? cuda_driver(line).cuLaunchKernel(
-                     loaded->function, programs[0], programs[1], programs[2], binary.threads,
-                     1, 1, binary.shared_bytes, on, parameters, nullptr)
-               : launch_with_attributes(*loaded, programs, on, parameters, line);
+      kind.is_plain() ? driver.cuLaunchKernel(
+                            loaded->function, programs[0], programs[1], programs[2],
+                            binary.threads, 1, 1, binary.shared_bytes, on, parameters, nullptr)
+                      : launch_with_attributes(
+                            driver, kind, loaded->function, programs, binary.threads,
+                            binary.shared_bytes, on, parameters);
   if (scratch) call.drop_scratch(scratch, stream);
   check_cuda(error, line, kernel.name);
 }

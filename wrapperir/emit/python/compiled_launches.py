@@ -14,7 +14,6 @@ from wrapperir.emit.triton_signature import (
     KERNEL_FACTS,
     MOST_CHECKED,
     ArgumentFacts,
-    bound_values,
     compilation_facts,
     format_facts,
     passed_parameters,
@@ -27,6 +26,7 @@ EMITTED = _CORE / "kernels" / "emitted"
 """The folder of the files that are copied beside emitted modules."""
 _FILES = (
     *("launches.cpp", "arguments.h", "driver_functions.h", "tensors.h", "native_module.py"),
+    *("descriptors.h", "descriptor_parts.h", "special_launches.h"),
     *(_CORE / "kernels" / "triton_worker.py", CACHE),
 )
 
@@ -42,20 +42,13 @@ def reason_against(
     """
     passed = {name for name, _ in passed_parameters(line)}
     for parameter, fact in zip(wir.runtime_parameters(line.parameters), facts, strict=True):
-        if isinstance(parameter, wir.DescriptorParameter):
-            return f"{parameter.name} is a tensor descriptor"
         spelled = parameter.dtype.triton_name
         is_number = isinstance(parameter, wir.ScalarParameter)
         if spelled is None or (is_number and spelled.startswith("fp8")):
             return f"{parameter.name} is of {parameter.dtype.value}"
         if parameter.name not in passed and fact.value is None:
             return f"{parameter.name} is a constant that each call gives"
-    values = bound_values(line)
-    if values.get("num_ctas", 1) != 1:
-        return "its programs form clusters"
-    if values.get("launch_cooperative_grid"):
-        return "its launch is cooperative"
-    return "its launch is dependent" if values.get("launch_pdl") else None
+    return None
 
 
 def emit_compiled_kernel(
@@ -82,7 +75,12 @@ def emit_compiled_kernel(
         and parameter.dtype.is_integer
         and parameter.dtype is not wir.DType.BOOL
     ]
-    own = {"numbers": numbers, "is_choice": is_choice, "is_lazy": is_lazy}
+    blocks = {
+        name: list(parameter.block)
+        for name, parameter in passed_parameters(line)
+        if isinstance(parameter, wir.DescriptorParameter)
+    }
+    own = {"blocks": blocks, "numbers": numbers, "is_choice": is_choice, "is_lazy": is_lazy}
     module.files[path] = format_facts({**found, **own})
     if _LAUNCHES not in module.made:
         module.made[_LAUNCHES] = module.import_file(

@@ -15,7 +15,9 @@ from wrapperir.kernels.emitted.native_module import build_library
 
 def build_launches() -> None:
     """Build the module that launches Triton kernels."""
-    _build("launches.cpp", "tensors.h", "arguments.h", "driver_functions.h")
+    headers = "tensors.h", "arguments.h", "driver_functions.h"
+    special = "descriptors.h", "descriptor_parts.h", "special_launches.h"
+    _build("launches.cpp", *headers, *special)
 
 
 def build_graphs() -> None:

@@ -11,9 +11,10 @@
 
 namespace {
 
-enum Kind : char { address, whole, unsigned_64, half, bfloat, single, real };
+enum Kind : char { address, descriptor, whole, unsigned_64, half, bfloat, single, real };
 
-// A parameter of a kernel; `low` and `high` are the bounds of a whole number.
+// A parameter of a kernel; `low` and `high` are the bounds of a whole number, and `low` is the rank
+// of a descriptor.
 struct Parameter {
   Kind kind;
   long long low;

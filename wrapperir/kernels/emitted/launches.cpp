@@ -9,13 +9,16 @@
 #include <stddef.h>
 #include <structmember.h>
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "descriptor_parts.h"
 #include "driver_functions.h"
+#include "special_launches.h"
 
 namespace {
 
@@ -79,6 +82,9 @@ struct Loaded {
   void* function;
   unsigned threads;
   unsigned shared_bytes;
+  std::vector<wrapperir::TensorMap> maps;  // of its descriptors; empty if they are passed in parts
+  int flags;  // after the parts of a descriptor
+  wrapperir::LaunchKind kind;
 };
 
 struct Kernel {
@@ -92,6 +98,7 @@ struct Kernel {
   PyObject* types;
   uint64_t addresses;  // positions that are checked, by bit
   uint64_t numbers;
+  size_t descriptors;  // how many parameters are descriptors
   std::vector<Parameter>* parameters;
   std::atomic<const Loaded*> loaded[kDevices][kVariants];
 };
@@ -137,15 +144,41 @@ std::map<std::pair<std::string, int>, const Loaded*>& all_loaded() {
   return *all;
 }
 
+// Read the swizzle, the bytes of an item, the type and the block of each descriptor; false with an
+// error where they are something else.
+bool read_maps(PyObject* given, std::vector<wrapperir::TensorMap>& maps) {
+  for (Py_ssize_t i = 0; given && i < PyTuple_GET_SIZE(given); ++i) {
+    wrapperir::TensorMap map = {};
+    uint32_t* block = map.block;
+    if (!PyArg_ParseTuple(
+            PyTuple_GET_ITEM(given, i), "iiiI|IIII", &map.swizzle, &map.item_bytes, &map.type,
+            &block[0], &block[1], &block[2], &block[3], &block[4]))
+      return false;
+    maps.push_back(map);
+  }
+  return true;
+}
+
 // Load the code that Python gives.
 const Loaded* load_code(Kernel& kernel, int device, PyObject* given) {
   const char *key = nullptr, *code = nullptr, *symbol = nullptr;
   Py_ssize_t size = 0;
-  int threads = 0, shared = 0, most = 0;
-  if (!PyArg_ParseTuple(given, "sy#sii", &key, &code, &size, &symbol, &threads, &shared))
+  int threads = 0, shared = 0, most = 0, flags = 0, is_cooperative = 0, is_dependent = 0;
+  wrapperir::LaunchKind kind;
+  PyObject* encoded = nullptr;
+  std::vector<wrapperir::TensorMap> maps;
+  if (!PyArg_ParseTuple(
+          given, "sy#sii|O!iIpp", &key, &code, &size, &symbol, &threads, &shared, &PyTuple_Type,
+          &encoded, &flags, &kind.cluster, &is_cooperative, &is_dependent) ||
+      !read_maps(encoded, maps))
     return nullptr;
   const Loaded*& known = all_loaded()[{key, device}];
   if (known) return known;
+  kind.is_cooperative = is_cooperative;
+  kind.is_dependent = is_dependent;
+  if (!kind.is_plain() && !driver.cuLaunchKernelEx)
+    return reinterpret_cast<const Loaded*>(PyErr_Format(
+        PyExc_RuntimeError, "the CUDA driver is too old for %U", kernel.name));
   void *module = nullptr, *function = nullptr;
   int error = 0;
   const bool asks = shared > kSharedWithoutAsking;
@@ -165,7 +198,8 @@ const Loaded* load_code(Kernel& kernel, int device, PyObject* given) {
         PyExc_RuntimeError, "%U needs %d bytes of shared memory, and the device has %d",
         kernel.name, shared, most);
   } else if (!known) {  // or another thread has loaded it meanwhile
-    known = new Loaded{function, unsigned(threads), unsigned(shared)};
+    known = new Loaded{
+        function, unsigned(threads), unsigned(shared), std::move(maps), flags, kind};
   }
   return PyErr_Occurred() ? nullptr : known;
 }
@@ -173,7 +207,7 @@ const Loaded* load_code(Kernel& kernel, int device, PyObject* given) {
 const Loaded* load(Kernel& kernel, int device, int variant) {
   PyObject* given = PyObject_CallFunction(kernel.load, "ii", device, variant);
   if (!given) return nullptr;
-  static const Loaded by_triton = {nullptr, 0, 0};
+  static const Loaded by_triton = {};
   const Loaded* loaded = given == Py_None ? &by_triton : load_code(kernel, device, given);
   Py_DECREF(given);
   if (loaded) kernel.loaded[device][variant].store(loaded, std::memory_order_release);
@@ -203,6 +237,62 @@ PyObject* by_triton(Kernel& kernel, PyObject* const* given, size_t count) {
   return PyObject_Vectorcall(kernel.slow, given, count, nullptr);
 }
 
+// Read a tensor behind a descriptor of a rank; false where it is another tensor.
+bool read_descriptor(AtenTensorHandle tensor, int64_t rank, wrapperir::Descriptor* result) {
+  int64_t dimensions = 0, *sizes = nullptr, *strides = nullptr;
+  int32_t dtype = 0;
+  if (aoti_torch_get_dim(tensor, &dimensions) || dimensions != rank ||
+      aoti_torch_get_sizes(tensor, &sizes) || aoti_torch_get_strides(tensor, &strides) ||
+      aoti_torch_get_dtype(tensor, &dtype))
+    return false;
+  result->item_bytes = static_cast<int64_t>(aoti_torch_dtype_element_size(dtype));
+  result->rank = rank;
+  for (int64_t i = 0; i < rank; ++i) {
+    result->sizes[i] = sizes[i];
+    result->strides[i] = strides[i];
+  }
+  return true;
+}
+
+// Replace descriptors, which follow each other in `given`, by what the code takes for each; false
+// with an error where that is not possible.
+bool expand_descriptors(
+    Kernel& kernel, const Loaded& loaded, const std::vector<wrapperir::Descriptor>& given,
+    void** passed, std::vector<wrapperir::DescriptorParts>& parts, std::vector<void*>& expanded) {
+  if (!loaded.maps.empty() && loaded.maps.size() != given.size()) {
+    PyErr_Format(PyExc_ValueError, "%U has other descriptors than its code", kernel.name);
+    return false;
+  }
+  if (!loaded.maps.empty() && !driver.cuTensorMapEncodeTiled) {
+    PyErr_Format(
+        PyExc_RuntimeError, "%U: the CUDA driver is too old for tensor descriptors", kernel.name);
+    return false;
+  }
+  const size_t count = kernel.parameters->size();
+  parts.resize(given.size());
+  size_t number = 0;
+  for (size_t i = 0; i < count + 2; ++i) {
+    if (i >= count || (*kernel.parameters)[i].kind != descriptor) {
+      expanded.push_back(passed[i]);
+      continue;
+    }
+    const std::string problem = wrapperir::descriptor_problem(given[number]);
+    if (!problem.empty()) {
+      PyErr_Format(PyExc_RuntimeError, "%U: %s", kernel.name, problem.c_str());
+      return false;
+    }
+    const int error = wrapperir::expand_descriptor(
+        driver, given[number], loaded.maps.empty() ? nullptr : &loaded.maps[number],
+        loaded.flags, parts[number], expanded);
+    if (error) {
+      fail(kernel, "encoding a tensor descriptor of", error);
+      return false;
+    }
+    ++number;
+  }
+  return true;
+}
+
 PyObject* launch(PyObject* self, PyObject* const* given, size_t flags, PyObject* keywords) {
   Kernel& kernel = *reinterpret_cast<Kernel*>(self);
   const std::vector<Parameter>& parameters = *kernel.parameters;
@@ -217,11 +307,13 @@ PyObject* launch(PyObject* self, PyObject* const* given, size_t flags, PyObject*
   auto* values = static_cast<uint64_t*>(alloca((count + 1) * sizeof(uint64_t)));
   auto** passed = static_cast<void**>(alloca((count + 2) * sizeof(void*)));
   uint64_t checked[2] = {0, 0};
+  std::vector<wrapperir::Descriptor> described;
+  if (kernel.descriptors) described.reserve(kernel.descriptors);
   for (size_t i = 0; i < count; ++i) {
     PyObject* object = given[i + 3];
     passed[i] = &values[i];
     values[i] = 0;
-    if (parameters[i].kind == address) {
+    if (parameters[i].kind <= descriptor) {
       int32_t device = 0;
       void* pointer = nullptr;
       if (!is_plain(object)) {
@@ -235,6 +327,11 @@ PyObject* launch(PyObject* self, PyObject* const* given, size_t flags, PyObject*
           aoti_torch_get_data_ptr(tensor, &pointer))
         return by_triton(kernel, given, total);
       values[i] = reinterpret_cast<uint64_t>(pointer);
+      if (parameters[i].kind == descriptor) {
+        described.push_back({static_cast<char*>(pointer), 0, 0, {}, {}});
+        if (!read_descriptor(tensor, parameters[i].low, &described.back()))
+          return by_triton(kernel, given, total);
+      }
     } else {
       const Fault fault = write_number(parameters[i], object, &values[i]);
       if (fault != Fault::none) return refuse(kernel, i, object, fault);
@@ -259,7 +356,16 @@ PyObject* launch(PyObject* self, PyObject* const* given, size_t flags, PyObject*
   if (device >= kDevices) return by_triton(kernel, given, total);
   const Loaded* loaded = kernel.loaded[device][variant].load(std::memory_order_acquire);
   if (!loaded && !(loaded = load(kernel, device, variant))) return nullptr;
-  if (!loaded->function) return by_triton(kernel, given, total);
+  const unsigned cluster = loaded->kind.cluster;
+  if (!loaded->function || grid[0] > kMostPrograms[0] / cluster)
+    return by_triton(kernel, given, total);
+  grid[0] *= cluster;
+  std::vector<wrapperir::DescriptorParts> parts;
+  std::vector<void*> expanded;
+  if (kernel.descriptors) {
+    if (!expand_descriptors(kernel, *loaded, described, passed, parts, expanded)) return nullptr;
+    passed = expanded.data();
+  }
   void* stream = nullptr;
   if (current_stream(device, &stream))
     return PyErr_Format(PyExc_RuntimeError, "device %d has no current stream", device);
@@ -270,9 +376,13 @@ PyObject* launch(PyObject* self, PyObject* const* given, size_t flags, PyObject*
     aoti_record_function_start(name, nullptr, nullptr, 0, &record);
   }
   PyThreadState* state = PyEval_SaveThread();
-  error = driver.cuLaunchKernel(
-      loaded->function, grid[0], grid[1], grid[2], loaded->threads, 1, 1, loaded->shared_bytes,
-      stream, passed, nullptr);
+  error = loaded->kind.is_plain()
+              ? driver.cuLaunchKernel(
+                    loaded->function, grid[0], grid[1], grid[2], loaded->threads, 1, 1,
+                    loaded->shared_bytes, stream, passed, nullptr)
+              : wrapperir::launch_with_attributes(
+                    driver, loaded->kind, loaded->function, grid, loaded->threads,
+                    loaded->shared_bytes, stream, passed);
   PyEval_RestoreThread(state);
   if (record) aoti_record_function_end(record);
   if (error) return fail(kernel, "launching", error);
@@ -299,14 +409,22 @@ PyObject* make(PyTypeObject* type, PyObject* given, PyObject*) {
   self->addresses = addresses;
   self->numbers = numbers;
   self->parameters = new std::vector<Parameter>;
+  self->descriptors = 0;
   bool known = PyTuple_GET_SIZE(names) == PyTuple_GET_SIZE(types);
   for (Py_ssize_t i = 0; known && i < PyTuple_GET_SIZE(types); ++i) {
     const char* spelled = PyUnicode_AsUTF8(PyTuple_GET_ITEM(types, i));
     const auto found = known_types().find(spelled ? spelled : "");
-    const bool is_address = spelled && *spelled == '*';
-    known = is_address || found != known_types().end();
-    if (known)
-      self->parameters->push_back(is_address ? Parameter{address, 0, 0} : found->second);
+    Parameter parameter = {address, 0, 0};
+    if (spelled && !strncmp(spelled, "tensordesc<", 11)) {
+      // tensordesc<fp32[4, 8]>: its block has a length for each dimension.
+      parameter = {descriptor, 1 + std::count(spelled, spelled + strlen(spelled), ','), 0};
+      known = parameter.low <= wrapperir::most_dimensions;
+      self->descriptors += 1;
+    } else if (!spelled || *spelled != '*') {
+      known = found != known_types().end();
+      if (known) parameter = found->second;
+    }
+    self->parameters->push_back(parameter);
   }
   if (known) return reinterpret_cast<PyObject*>(self);
   Py_DECREF(self);

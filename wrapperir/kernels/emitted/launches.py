@@ -30,12 +30,14 @@ from triton import knobs
 from triton._C.libtriton import get_cache_invalidating_env_vars
 from triton.runtime import _allocation
 from triton.runtime.jit import JITFunction
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 GridLauncher: TypeAlias = Callable[..., object]
 """Takes the launch grid's three extents, then the arguments as the source orders them."""
 
 _HERE = Path(__file__).parent
 _KIND = "triton"  # of the user's cache
+_MOST_PORTABLE = 8  # programs of a cluster that every GPU with clusters runs
 _ALIGNED, _DIVISIBLE = 1, 2  # bits of a variant: checked addresses and numbers
 _MOST_IN_THIS_PROCESS = 2  # starting another takes longer than to compile these
 _WORKER = _HERE / "triton_worker.py"
@@ -65,6 +67,8 @@ class DispatchedKernel:
     def __call__(self, x: int, y: int, z: int, *arguments: object) -> None:
         """Launch the kernel."""
         given = dict(zip(self.names, arguments, strict=True))
+        for name, block in self.facts["blocks"].items():
+            given[name] = TensorDescriptor.from_tensor(given[name], block)
         if isinstance(_allocation._allocator.get(), _allocation.NullAllocator):  # pyright: ignore[reportPrivateUsage]
             # Kernels that make tensor descriptors need memory; the user's allocator stays.
             triton.set_allocator(_allocate)
@@ -130,7 +134,8 @@ _kernels: list[DispatchedKernel] = []
 _native: Any = None
 if torch.cuda.is_available() and torch.version.hip is None:
     _native = _native_module.build(
-        _HERE / "launches.cpp", "arguments.h", "driver_functions.h"
+        *(_HERE / "launches.cpp", "arguments.h", "driver_functions.h"),
+        *("descriptors.h", "descriptor_parts.h", "special_launches.h"),
     )
 
 
@@ -153,11 +158,15 @@ def kernel(path: str) -> GridLauncher:
         result = found.result
         if "error" in result:
             raise RuntimeError(_explain(job, result["error"]))
-        special = "scratch_bytes", "is_cooperative", "is_dependent", "maps"
-        if result["cluster"] > 1 or any(result[fact] for fact in special):
+        if result["cluster"] > _MOST_PORTABLE or result["scratch_bytes"]:
             return None
         shown = result["function"], result["threads"], result["shared_bytes"]
-        return job.key, found.code, *shown
+        keys = "swizzle", "item_bytes", "type"
+        maps = tuple(
+            (*(entry[key] for key in keys), *entry["block"]) for entry in result["maps"]
+        )
+        kind = result["cluster"], result["is_cooperative"], result["is_dependent"]
+        return job.key, found.code, *shown, maps, result["flags"], *kind
 
     masks = [
         sum(1 << position for position in made.facts.get(name, ()))
