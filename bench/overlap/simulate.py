@@ -109,8 +109,10 @@ at most so many ranks can split the tensors. Groups fill hosts.
 A line takes the longer of two times: its bytes over the bandwidth of the memory, or, for
 products and attention, its operations over those that the device does a second; and at
 least {launch:.0f} µs. Both reach {reached:.0%} of the published figures. Collectives of one
-group run one after the other, and slow no other work. A collective takes the least time of
-ring and tree, and of their protocols:
+group run one after the other, and slow no other work. One begins when the line with work
+that follows its start ends, as kernels of products take all processors of a GPU until then
+(seen in traces of NCCL on two H200). It takes the least time of ring and tree, and of their
+protocols:
 
 | collective of B bytes, on n ranks of h hosts | steps | a rank sends |
 | --- | --- | --- |
@@ -126,9 +128,11 @@ adapters, whichever is less.
 
 Sources: NVIDIA's data sheets of the H100 SXM (without sparsity) and the A100 80 GB SXM; its
 guides to the DGX H100 and the DGX A100, which have an adapter of 400 or 200 Gb/s for each
-GPU; `src/graph/tuning.cc` of NCCL, for the protocols. The shares that are reached are
-assumed. The steps are those of Thakur, Rabenseifner and Gropp, *Optimization of Collective
-Communication Operations in MPICH* (2005), and of NCCL's own model.
+GPU; `src/graph/tuning.cc` of NCCL, for the protocols. The share of links is that of gathers
+of 32 to 90 MB on two H200, 0.42 to 0.50; that of the memory and of products is assumed.
+[Steps on two ranks were measured](overlap-steps.md). The steps of rings and trees are
+those of Thakur, Rabenseifner and Gropp, *Optimization of Collective Communication
+Operations in MPICH* (2005), and of NCCL's own model.
 
 ## What is predicted
 

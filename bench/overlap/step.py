@@ -13,33 +13,35 @@ forward pass, the backward pass and an update of the parameters.  The contenders
 * ``overlap``: this project, with work while collectives are in flight, as by default;
 * ``merge``: this project, with small sums over ranks merged too.
 
-``--frontend lowering`` has this project make its own kernels.  Each contender runs in
-processes of its own, for at most ``--limit`` seconds.  Rank 0 prints a JSON object a line:
-the median and least seconds of a step of the slowest rank, the peak of bytes that the
-allocator gave during a step beyond those before it (on a GPU), the peak of the plans of
-its programs (of this project's), the loss after the timed steps and its difference from
-eager's; then the ratios of the times to ``still``'s and ``inductor``'s.
+``--frontend lowering`` has this project make its own kernels.  The contenders take turns
+in one process a rank.  Rank 0 prints a JSON object a line: the median and least seconds of
+a step of the slowest rank, the peak of bytes that the allocator gave during a step beyond
+those before it (on a GPU), the peak of the plans of its programs (of this project's), the
+loss after the timed steps and its difference from eager's; then the ratios of the times to
+``still``'s and ``inductor``'s.  ``docs/results/overlap-steps.md`` is written with
+``--write``.
 """
 
 import json
 import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
-from contextlib import nullcontext
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 import torch
-from attrs import asdict, frozen
+from attrs import asdict, define, field, frozen
 from torch import distributed, nn
+from torch._inductor import config
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor
 
+from bench.machine import describe_machine
 from bench.overlap.models import SPLITS, Shape, new_model
+from bench.results import ROOT
 
 CONTENDERS = ("eager", "inductor", "still", "overlap", "merge")
 PASSES = {
@@ -106,11 +108,38 @@ def wait(device: str) -> None:
         torch.cuda.synchronize()
 
 
-def measure(split: str, contender: str, options: Options) -> dict[str, Any]:
-    """Return the figures of a contender on this rank."""
+PAGE = ROOT / "docs" / "results" / "overlap-steps.md"
+INTRODUCTION = """\
+# Collectives and work at once, measured
+
+This command wrote this page:
+
+    torchrun --nproc-per-node {ranks} -m bench.overlap.step {arguments} --write
+
+{machine}, {ranks} ranks
+
+A training step of a Llama-like model ({shape}). Milliseconds are the
+median of {steps} steps of the slowest rank; contenders take turns. *still*: this project
+with waits where they stood; *overlap*: with work while collectives are in flight, as by
+default; *inductor*: with `reorder_for_compute_comm_overlap`. The peak is of what a step
+allocates, the plan that of the largest program. Losses are relative differences.
+"""
+
+
+@define
+class Contender:
+    """A contender that is ready: its step, and what was measured of it."""
+
+    step: Callable[[], torch.Tensor]
+    first_steps: float
+    peak: int | None
+    plan: int | None
+    times: list[float] = field(factory=list[float])
+
+
+def prepare(split: str, name: str, options: Options) -> Contender:
+    """Return a contender after its first steps."""
     shape, device = options.shape, options.device
-    if device == "cuda":
-        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     mesh = init_device_mesh(device, (distributed.get_world_size(),))
     whole = new_model(shape).to(device, getattr(torch, options.dtype))
     model = SPLITS[split](whole, mesh, options.regather)
@@ -121,9 +150,9 @@ def measure(split: str, contender: str, options: Options) -> dict[str, Any]:
     parameters = list(model.parameters())
     local = [p.to_local() if isinstance(p, DTensor) else p for p in parameters]
 
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        run = compiled(model, contender, options, folder)
+    with tempfile.TemporaryDirectory() as written:
+        folder = Path(written)
+        run = compiled(model, name, options, folder)
 
         def step() -> torch.Tensor:
             loss: torch.Tensor = run(x).float().square().mean()
@@ -136,106 +165,110 @@ def measure(split: str, contender: str, options: Options) -> dict[str, Any]:
                 parameter.grad = None
             return loss
 
+        reordering = config.patch(reorder_for_compute_comm_overlap=name == "inductor")
         begun = time.perf_counter()
-        for _ in range(3):
-            step()
+        with reordering:
+            for _ in range(3):
+                step()
         wait(device)
         ready = time.perf_counter() - begun
-        before = 0
-        if device == "cuda":
-            torch.cuda.reset_peak_memory_stats()
-            before = torch.cuda.memory_allocated()
-        times: list[float] = []
-        loss = torch.zeros(())
-        for _ in range(options.steps):
-            distributed.barrier()
-            wait(device)
-            start = time.perf_counter()
-            loss = step()
-            wait(device)
-            times.append(time.perf_counter() - start)
-        peak = torch.cuda.max_memory_allocated() - before if device == "cuda" else None
-        plan = planned_peak(folder)
-    slowest = torch.tensor(times, device=device)
+        return Contender(step, ready, peak_of(step, device), planned_peak(folder))
+
+
+def peak_of(step: Callable[[], torch.Tensor], device: str) -> int | None:
+    """Return the bytes that a step needs beyond those before it, on a GPU."""
+    if device != "cuda":
+        return None
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    step()
+    wait(device)
+    return torch.cuda.max_memory_allocated() - before
+
+
+def timed(contender: Contender, device: str) -> torch.Tensor:
+    """Time a step after all ranks have met, and return its loss."""
+    distributed.barrier()
+    wait(device)
+    start = time.perf_counter()
+    loss = contender.step()
+    wait(device)
+    contender.times.append(time.perf_counter() - start)
+    return loss
+
+
+def figures_of(contender: Contender, loss: torch.Tensor, device: str) -> dict[str, Any]:
+    """Return the figures of a contender on all ranks."""
+    slowest = torch.tensor(contender.times, device=device)
     distributed.all_reduce(slowest, distributed.ReduceOp.MAX)
     mean = loss.detach().float()
     distributed.all_reduce(mean)
     return {
         "median": statistics.median(slowest.tolist()),
         "least": min(slowest.tolist()),
-        "first_steps": ready,
-        "peak_bytes": peak,
-        "plan_bytes": plan,
+        "first_steps": contender.first_steps,
+        "peak_bytes": contender.peak,
+        "plan_bytes": contender.plan,
         "loss": float(mean) / distributed.get_world_size(),
     }
 
 
-def run_contender(split: str, contender: str, options: Options, port: int) -> None:
-    """Run a contender on this rank; rank 0 prints its figures."""
-    from torch._inductor import config
-
-    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    meeting = f"tcp://{os.environ['MASTER_ADDR']}:{port}"
-    backend = "nccl" if options.device == "cuda" else "gloo"
-    distributed.init_process_group(backend, init_method=meeting, rank=rank, world_size=size)
-    reordering = nullcontext()
-    if contender == "inductor":
-        reordering = config.patch(reorder_for_compute_comm_overlap=True)
-    try:
-        with reordering:
-            figures = measure(split, contender, options)
-        if rank == 0:
-            print(json.dumps(figures), flush=True)
-    finally:
-        distributed.destroy_process_group()
-
-
-def figures_of(command: list[str], limit: float) -> dict[str, Any]:
-    """Return what a process prints last, or why it prints nothing."""
-    # A child that joins torchrun's own store would meet the ranks of other contenders.
-    env = {k: v for k, v in os.environ.items() if not k.startswith("TORCHELASTIC_")}
-    with tempfile.TemporaryFile("w+") as errors:
-        try:
-            ran = subprocess.run(
-                command, env=env, stdout=subprocess.PIPE, stderr=errors, timeout=limit,
-                text=True, check=False,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            return {"skipped": f"more than {limit:.0f} s"}
-        errors.seek(0)
-        said = [line for line in errors.read().splitlines() if line.strip()]
-    if ran.returncode:
-        raised = [line for line in said if "Error" in line]
-        return {"skipped": (raised or said or [f"exit status {ran.returncode}"])[-1][:300]}
-    lines = ran.stdout.strip().splitlines()
-    return json.loads(lines[-1]) if lines else {}
-
-
-def compare(
-    split: str, options: Options, names: list[str], limit: float, port: int
-) -> None:
-    """Run the contenders of a split, and print their figures on rank 0."""
-    found: dict[str, dict[str, Any]] = {}
-    for number, name in enumerate(names):
-        given = json.dumps(asdict(options))
-        command = [sys.executable, "-m", "bench.overlap.step", "--one", split, name]
-        command += [str(port + number), given]
-        figures = figures_of(command, limit)
-        if int(os.environ["RANK"]) != 0:
-            continue
-        found[name] = figures
-        if "loss" in figures and "loss" in found.get("eager", {}):
+def compare(split: str, options: Options, names: list[str]) -> dict[str, dict[str, Any]]:
+    """Run the contenders of a split, and print their figures on rank 0; return them."""
+    ready = {name: prepare(split, name, options) for name in names}
+    losses: dict[str, torch.Tensor] = {}
+    for _ in range(options.steps):
+        for name, contender in ready.items():
+            losses[name] = timed(contender, options.device)
+    found = {
+        name: figures_of(contender, losses[name], options.device)
+        for name, contender in ready.items()
+    }
+    if distributed.get_rank() != 0:
+        return found
+    for name, figures in found.items():
+        if "eager" in found:
             reference = found["eager"]["loss"]
             figures["loss_difference"] = abs(figures["loss"] / reference - 1)
         print(json.dumps({"split": split, "contender": name, **figures}), flush=True)
-    medians = {name: each["median"] for name, each in found.items() if "median" in each}
     ratios = {
-        f"{one}/{other}": medians[one] / medians[other]
+        f"{one}/{other}": found[one]["median"] / found[other]["median"]
         for one, other in RATIOS
-        if one in medians and other in medians
+        if one in found and other in found
     }
-    if ratios:
-        print(json.dumps({"split": split, "ratios": ratios}), flush=True)
+    print(json.dumps({"split": split, "ratios": ratios}), flush=True)
+    return found
+
+
+def page_text(
+    found: dict[str, dict[str, dict[str, Any]]], options: Options, machine: str
+) -> str:
+    """Return the page of the figures of each split."""
+    shape = ", ".join(f"{key} {value}" for key, value in asdict(options.shape).items())
+    text = INTRODUCTION.format(
+        machine=machine,
+        ranks=distributed.get_world_size(),
+        shape=f"{shape}, {options.dtype}",
+        arguments=f"--frontend {options.frontend}" + " --regather" * options.regather,
+        steps=options.steps,
+    )
+    for split, figures in found.items():
+        heads = "ms", "/ still", "/ inductor", "peak, MB", "/ plan", "loss, from eager's"
+        text += f"\n| {split} | {' | '.join(heads)} |\n| --- |{' ---: |' * len(heads)}\n"
+        for name, each in figures.items():
+            cells = [f"{each['median'] * 1e3:.2f}"]
+            for base in ("still", "inductor"):
+                there = base in figures
+                cells.append(
+                    f"{each['median'] / figures[base]['median']:.3f}" if there else "-"
+                )
+            peak, plan = each["peak_bytes"], each["plan_bytes"]
+            cells.append(f"{peak / 1e6:.0f}" if peak else "-")
+            cells.append(f"{peak / plan:.3f}" if peak and plan else "-")
+            difference = each.get("loss_difference")
+            cells.append("-" if difference is None else f"{difference:.0e}")
+            text += f"| {name} | {' | '.join(cells)} |\n"
+    return text
 
 
 @click.command(help=__doc__)
@@ -251,15 +284,15 @@ def compare(
 @click.option("--head", default=128)
 @click.option("--batch", default=1)
 @click.option("--length", default=4096)
-@click.option("--steps", default=10, help="timed steps")
+@click.option("--steps", default=20, help="timed steps")
 @click.option("--seed", default=1)
-@click.option("--limit", default=240.0, help="seconds for each contender")
+@click.option("--write", is_flag=True, help="write the page")
 def main(
     device: str | None,
     splits: tuple[str, ...],
     names: tuple[str, ...],
     dtype: str | None,
-    limit: float,
+    write: bool,
     **sizes: Any,
 ) -> None:
     """Compare the contenders of each split."""
@@ -272,18 +305,23 @@ def main(
                   **{k: sizes.pop(k) for k in ("head", "batch", "length")})  # fmt: skip
     dtype = dtype or ("bfloat16" if device == "cuda" else "float32")
     options = Options(device=device, dtype=dtype, shape=shape, **sizes)
-    # The port of torchrun is taken; children meet at later ones.
-    port = int(os.environ["MASTER_PORT"]) % 50000 + 5000
-    for number, split in enumerate(splits or sorted(SPLITS)):
-        first = port + len(CONTENDERS) * number
-        compare(split, options, list(names or CONTENDERS), limit, first)
+    torch._dynamo.config.recompile_limit = 64  # the contenders share their models' code
+    if device == "cuda":
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    distributed.init_process_group("nccl" if device == "cuda" else "gloo")
+    try:
+        found = {
+            split: compare(split, options, list(names or CONTENDERS))
+            for split in splits or sorted(SPLITS)
+        }
+        if write and distributed.get_rank() == 0:
+            machine = describe_machine()
+            if device == "cuda":
+                machine += f", {torch.cuda.get_device_name(0)}"
+            PAGE.write_text(page_text(found, options, machine))
+    finally:
+        distributed.destroy_process_group()
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--one"]:
-        split, contender, port, given = sys.argv[2:]
-        read = json.loads(given)
-        options = Options(**{**read, "shape": Shape(**read["shape"])})
-        run_contender(split, contender, options, int(port))
-    else:
-        main()
+    main()

@@ -41,7 +41,8 @@ class Machine:
     ``products`` are operations a second of matrix products, by dtype; ``other_products``
     are those of other dtypes.  ``memory`` are bytes a second.  ``reached`` is the fraction
     of both that kernels reach, and ``linked`` that of the links.  A kernel takes ``launch``
-    seconds at least.  A host has ``host_ranks`` ranks.
+    seconds at least.  A host has ``host_ranks`` ranks.  Where ``is_filled``, a kernel takes
+    all processors: a collective gets some when the next kernel ends, not while it runs.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Machine:
     linked: float
     rings: tuple[Protocol, ...]
     trees: tuple[Protocol, ...]
+    is_filled: bool
 
 
 # NCCL, src/graph/tuning.cc: baseLat and hwLat of NVLink and of the network, and the shares
@@ -80,9 +82,10 @@ H100 = Machine(
     launch=3e-6,
     host_ranks=8,
     link=Link(within=450e9, between=50e9),
-    linked=0.8,
+    linked=0.5,
     rings=_NCCL_RINGS,
     trees=_NCCL_TREES,
+    is_filled=True,
 )
 """DGX H100: datasheet of the H100 SXM (dense), NVLink 4, a 400 Gb/s adapter for a GPU."""
 
@@ -108,6 +111,7 @@ CPU = Machine(
     linked=1.0,
     rings=(Protocol(name="gloo", start=50e-6, within=30e-6, between=60e-6, share=1.0),),
     trees=(),
+    is_filled=False,
 )
 """One core and gloo over TCP; assumed, so that work is moved there as on a GPU."""
 

@@ -87,6 +87,7 @@ class BlockNodes:
             [size for _, size in counted],
             [storage.is_donated for storage, _ in counted],
             [storage.end >= len(self.lines) for storage, _ in counted],
+            begins_late=costs.machine.is_filled,
         )
 
     def _touched(self, done: Effects, numbers: Mapping[int, int]) -> tuple[int, ...]:

@@ -49,7 +49,8 @@ class OverlapProblem:
     """Nodes in order: the ``work`` of each in seconds, and the ``memory`` that it touches.
 
     Memory takes its ``sizes`` from the first node that touches it to the last; some is
-    there ``at_begin`` or stays ``at_end``.  Between the ``runs`` are nodes that stay.
+    there ``at_begin`` or stays ``at_end``.  Between the ``runs`` are nodes that stay.  A
+    collective that ``begins_late`` does so when the next node with work ends.
     """
 
     work: Sequence[float]
@@ -59,6 +60,7 @@ class OverlapProblem:
     sizes: Sequence[int]
     at_begin: Sequence[bool]
     at_end: Sequence[bool]
+    begins_late: bool = False
 
     def backward(self) -> "OverlapProblem":
         """Return the problem with time reversed: starts are waits, and waits starts."""
@@ -77,6 +79,7 @@ class OverlapProblem:
             self.sizes,
             self.at_end,
             self.at_begin,
+            self.begins_late,
         )
 
     def ordered(self, order: Sequence[int]) -> "OverlapProblem":
@@ -104,6 +107,7 @@ class OverlapProblem:
             self.sizes,
             self.at_begin,
             self.at_end,
+            self.begins_late,
         )
 
 
@@ -205,13 +209,25 @@ def predict(problem: OverlapProblem) -> Prediction:
     ends = [0.0] * len(problem.collectives)
     stalls = [0.0] * len(problem.collectives)
     busy: dict[str, float] = {}
+    late: list[int] = []
+
+    def begin(numbers: Sequence[int]) -> None:
+        for number in numbers:
+            each = problem.collectives[number]
+            ends[number] = max(time, busy.get(each.queue, 0.0)) + each.seconds
+            busy[each.queue] = ends[number]
+
     for node, work in enumerate(problem.work):
         peak = max(peak, memory.place(node))
         time += work
+        if late and (work or node in waits):  # they keep their order in a queue
+            begin(late)
+            late.clear()
         if node in starts:
-            each = problem.collectives[starts[node]]
-            ends[starts[node]] = max(time, busy.get(each.queue, 0.0)) + each.seconds
-            busy[each.queue] = ends[starts[node]]
+            if problem.begins_late:
+                late.append(starts[node])
+            else:
+                begin([starts[node]])
         elif node in waits:
             number = waits[node]
             stalls[number] = max(0.0, ends[number] - time)
@@ -229,6 +245,7 @@ class _Scheduler:
     looks_ahead: bool
     order: list[int] = field(factory=list[int])
     time: float = 0.0
+    reached: float = 0.0
     busy: dict[str, float] = field(factory=dict[str, float])
     due: dict[int, float] = field(factory=dict[int, float])
     opening: dict[int, CollectiveNodes] = field(factory=dict[int, CollectiveNodes])
@@ -274,7 +291,12 @@ class _Scheduler:
         self.order.append(node)
         self.placed[node] = True
         self.memory.place(node)
-        self.time = max(self.time + self.problem.work[node], self.due.get(node, 0.0))
+        before, work = self.time, self.problem.work[node]
+        self.time = max(before + work, self.due.get(node, 0.0))
+        if not self.problem.begins_late:
+            self.reached = self.time
+        elif work:  # the last node with work hides nothing: a collective begins after one
+            self.reached = before
         each = self.opening.get(node)
         if each is not None:
             begin = max(self.time, self.busy.get(each.queue, 0.0))
@@ -289,7 +311,7 @@ class _Scheduler:
         turn = run.begin
         tried = 0
         while len(self.order) < run.end:
-            while self.held and self.held[0][0] <= self.time:
+            while self.held and self.held[0][0] <= self.reached:
                 heappush(self.ready, self._released())
             while turn < run.end and (self.placed[turn] or self.is_held[turn]):
                 turn += 1
@@ -303,7 +325,7 @@ class _Scheduler:
                 tried = 0
                 continue
             node = heappop(self.ready)
-            if node in self.closing and self.due.get(node, 0.0) > self.time:
+            if node in self.closing and self.due.get(node, 0.0) > self.reached:
                 heappush(self.held, (self.due[node], node))
                 self.is_held[node] = True
             elif node in self.opening and node != turn and self.held:
