@@ -21,21 +21,16 @@ class Contender:
 
     ``arguments`` are those of ``torch.compile``; eager has none.  With ``captures``, the
     step of the contender of that name is recorded by hand in a CUDA graph and replayed.
-    Without ``timed``, only its first calls are measured.
     """
 
     name: str
     title: str
     arguments: Mapping[str, Any] | None = None
     captures: str | None = None
-    timed: bool = True
 
 
 CONTENDERS = (
     Contender(name="eager", title="eager"),
-    Contender(
-        name="dynamo", title="Dynamo alone", arguments={"backend": "eager"}, timed=False
-    ),
     Contender(name="inductor", title="Inductor", arguments={}),
     Contender(
         name="inductor-cpp",
@@ -81,7 +76,6 @@ CONTENDERS = (
     ),
     Contender(name="bare", title="bare replay", captures="python"),
 )
-TIMED = tuple(contender for contender in CONTENDERS if contender.timed)
 
 
 def step_of(workload: Workload, contender: Contender, prepared: Prepared) -> Step:

@@ -5,7 +5,7 @@ from statistics import geometric_mean
 
 from attrs import frozen
 
-from bench.gpu.contenders import TIMED
+from bench.gpu.contenders import CONTENDERS
 from bench.results import Record
 
 MODELS = ("gpt2", "bert", "resnet", "decoding", "lengths")
@@ -56,7 +56,7 @@ class Figures:
 
     def timed(self, workload: str) -> bool:
         """Return whether the times of all contenders of a workload are settled."""
-        return all(self.settled(workload, each.name, "calls") for each in TIMED)
+        return all(self.settled(workload, each.name, "calls") for each in CONTENDERS)
 
     def measured(self, workload: str) -> bool:
         """Return whether a contender of the workload has any figure."""
@@ -117,11 +117,6 @@ def _memory(title: str, contender: str, base: str, figure: str) -> Goal:
     return Goal(title=title, contender=contender, base=base, figure=figure, limits=limits)
 
 
-def _seconds(title: str, contender: str, figure: str, limit: float) -> Goal:
-    base, limits = "inductor", _all(limit)
-    return Goal(title=title, contender=contender, base=base, figure=figure, limits=limits)
-
-
 _REPLAY = _all(0.95, gpt2=0.75, resnet=0.75, bert=0.92)
 
 GOALS = (
@@ -174,17 +169,6 @@ GOALS = (
         contender="lowering-cpp",
         base="inductor-cpp",
         limits=dict.fromkeys(MODELS, 0.8),
-    ),
-    _seconds("cold start, Python / Inductor", "python", "cold", 1.0),
-    _seconds("cold start, C++ / Inductor", "cpp", "cold", 1.15),
-    _seconds("cold start, own kernels / Inductor", "lowering", "cold", 0.5),
-    _seconds("warm start, Python / Inductor", "python", "warm", 0.8),
-    Goal(  # none of whose work a backend can save
-        title="warm start, Dynamo alone / Inductor",
-        contender="dynamo",
-        base="inductor",
-        figure="warm",
-        limits={},
     ),
     _memory("memory allocated, Python / Inductor", "python", "inductor", "allocated"),
     _memory("memory reserved, Python / Inductor", "python", "inductor", "reserved"),

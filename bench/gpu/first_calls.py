@@ -1,11 +1,10 @@
-"""Seconds of the first calls of one contender, and the peak memory of later ones, as JSON.
+"""The peak memory of later calls of one contender, as JSON.
 
-``seconds`` are from ``torch.compile``, which imports the backend, to the end of the third
-call with each input of the workload, because recording takes two.  ``allocated`` and
-``reserved`` are the peaks of later calls in MB (10⁶ bytes) above what weights and inputs
-take: of tensors, and of what the allocator holds, recordings included.  Before these calls,
-gradients are dropped and free memory is given back, so that what compilation left does not
-count.
+Three calls with each input of the workload come first, because recording takes two.
+``allocated`` and ``reserved`` are the peaks of later calls in MB (10⁶ bytes) above what
+weights and inputs take: of tensors, and of what the allocator holds, recordings included.
+Before these calls, gradients are dropped and free memory is given back, so that what
+compilation left does not count.
 
     python -m bench.gpu.first_calls WORKLOAD CONTENDER
 """
@@ -13,7 +12,6 @@ count.
 import gc
 import json
 import sys
-import time
 import traceback
 
 import torch
@@ -31,13 +29,11 @@ def measured(workload: Workload, contender: str) -> dict[str, float]:
     torch.cuda.synchronize()
     torch.cuda.empty_cache()
     allocated, reserved = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
-    begun = time.perf_counter()
     step = step_of(workload, chosen, prepared)
     for _ in range(3):
         for each in prepared.inputs:
             step(each)
     torch.cuda.synchronize()
-    seconds = time.perf_counter() - begun
     for parameter in prepared.parameters:
         parameter.grad = None
     gc.collect()
@@ -48,7 +44,6 @@ def measured(workload: Workload, contender: str) -> dict[str, float]:
             step(each)
     torch.cuda.synchronize()
     return {
-        "seconds": seconds,
         "allocated": (torch.cuda.max_memory_allocated() - allocated) / 1e6,
         "reserved": (torch.cuda.max_memory_reserved() - reserved) / 1e6,
     }

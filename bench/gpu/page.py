@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from bench.gpu.contenders import CONTENDERS, TIMED
+from bench.gpu.contenders import CONTENDERS
 from bench.gpu.figures import GOALS, Figures, Goal
 from bench.gpu.models import WORKLOADS, Workload
 from bench.markdown import escape_cell
@@ -18,13 +18,12 @@ Output of `make bench-gpu` at commit {commits}. Models have random weights.
 {machine}
 
 All contenders of a workload take turns in one process. Kernels were tuned before, while
-other processes used the GPU.
+other processes used the GPU. Starts have [a page of their own](gpu-starts.md).
 
 - *Inductor*: its Python wrapper; *cpp_wrapper* and *reduce-overhead*: its settings.
 - *wrapperir, Python* and *wrapperir, C++*: `backend="wrapperir"` with these emitters;
   *wrapperir, reduce-overhead*: with `mode="reduce-overhead"`.
 - *own kernels*: with the option `frontend="lowering"`, and `graphs` for *reduce-overhead*.
-- *Dynamo alone*: `backend="eager"`, which compiles nothing.
 - *bare replay*: the call of *wrapperir, Python*, recorded by hand in a CUDA graph and
   replayed with the inputs of the recording, in *moved* too. No replay of the same kernels
   takes less.
@@ -52,10 +51,6 @@ DETAILS = """
 - *least* and *median*: microseconds of a call in a row of calls, with inputs in place;
   *moved*: the least with inputs that move; *waited*: the least if the host waits for the
   GPU after each call; *ratio*: of *least* to Inductor's.
-- *cold* and *warm*: seconds from `torch.compile` to the end of the third call with each
-  input, with empty caches and, in a new process, with the caches that were left. Cold
-  includes what is built once a machine, but for the bytecode of Python modules, which pip
-  compiles. {jobs} processes ran at once, so these seconds compare contenders, no more.
 - *allocated* and *reserved*: the peak of a later call in MB (10⁶ bytes) above weights and
   inputs, the least of both processes: tensors, and what PyTorch's allocator holds. What
   compilation left is given back before. A replay's temporaries are in a pool that counts as
@@ -76,7 +71,7 @@ def page_text(figures: Figures) -> str:
         GOAL_TABLE,
         _goal_table(figures, there),
         *_sections(figures),
-        DETAILS.format(jobs=figures.text("jobs") or "Several"),
+        DETAILS,
         *(_workload_table(figures, workload) for workload in there),
         "\n## Skipped\n\n",
         *(f"- {escape_cell(reason)}\n" for reason in skipped(figures) or ["nothing"]),
@@ -99,9 +94,9 @@ def _calls_table(figures: Figures, workloads: Sequence[Workload]) -> str:
     for workload in workloads:
         kinds = ("in_place", ""), ("waited", ", waited"), ("moved", ", moved")
         for kind, suffix in kinds:
-            numbers = [figures.number(workload.name, c.name, kind) for c in TIMED]
+            numbers = [figures.number(workload.name, c.name, kind) for c in CONTENDERS]
             rows.append([f"{workload.title}{suffix}", *map(_format, numbers)])
-    return _table(["workload", *(c.title for c in TIMED)], rows)
+    return _table(["workload", *(c.title for c in CONTENDERS)], rows)
 
 
 def _goal_cell(goal: Goal, figures: Figures, workload: str) -> str:
@@ -186,8 +181,6 @@ def _workload_table(figures: Figures, workload: Workload) -> str:
                 _format(figure("moved"), 1),
                 _format(figure("waited"), 1),
                 _format(None if least is None or not base else least / base, 2),
-                _format(figure("cold"), 1),
-                _format(figure("warm"), 1),
                 _format(figure("allocated"), 1),
                 _format(figure("reserved"), 1),
             ]
@@ -198,8 +191,6 @@ def _workload_table(figures: Figures, workload: Workload) -> str:
         "moved",
         "waited",
         "ratio",
-        "cold",
-        "warm",
         "allocated",
         "reserved",
     ]

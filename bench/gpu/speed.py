@@ -32,7 +32,7 @@ import torch
 from attrs import define, field, frozen
 
 from bench.bytecode import with_bytecode
-from bench.gpu.contenders import CONTENDERS, TIMED
+from bench.gpu.contenders import CONTENDERS
 from bench.gpu.figures import TABLES, Figures
 from bench.gpu.models import WORKLOADS, Workload
 from bench.gpu.page import SECTIONS, page_text
@@ -159,8 +159,6 @@ def _build(run: Run, workload: str, contender: str) -> tuple[Record, str]:
         "allocated": min(float(each["allocated"]) for each in (cold, warm)),
         "reserved": min(float(each["reserved"]) for each in (cold, warm)),
     }
-    if compiles:
-        record |= {"cold": cold["seconds"], "warm": warm["seconds"]}
     words = ", ".join(
         f"{key} {value:.1f}" for key, value in record.items() if key != "name"
     )
@@ -224,13 +222,13 @@ def _lines(process: "subprocess.Popen[str]") -> Iterator[Mapping[str, object]]:
 
 def _start_turns(run: Run, workload: Workload) -> Turns:
     """Start the turns of a workload without contenders that cannot run."""
-    for contender in TIMED:
+    for contender in CONTENDERS:
         caches = run.folder / f"{workload.name}-{contender.name}"
         if caches.exists():
             target = run.folder / workload.name
             shutil.copytree(caches, target, symlinks=True, dirs_exist_ok=True)
     figures = Figures(run.results.read())
-    without = [c.name for c in TIMED if figures.refused(workload.name, c.name)]
+    without = [c.name for c in CONTENDERS if figures.refused(workload.name, c.name)]
     if without:
         run.say(f"{workload.name}: contenders take turns without {', '.join(without)}")
     arguments = "bench.gpu.turns", workload.name, str(run.rounds), *without

@@ -237,15 +237,15 @@ def main() -> None:
         for workload in options.workload or _WORKLOADS:
             for contender in options.contender or _CONTENDERS:
                 caches = f"{folder}/{workload}-{contender}"
-                for start in ("cold", "warm"):
-                    found = _start(workload, contender, caches, environment)
-                    _show(f"{workload}, {contender}, {start}", found)
+                for kind in ("cold", "warm"):
+                    found = start(workload, contender, caches, environment)
+                    _show(f"{workload}, {contender}, {kind}", found)
 
 
-def _start(
+def start(
     workload: str, contender: str, caches: str, environment: Mapping[str, str]
 ) -> Mapping[str, Any]:
-    """Return the phases of a new process with its caches in a directory."""
+    """Return the phases of a new process with its caches in a directory, or ``skipped``."""
     places = {
         "TORCHINDUCTOR_CACHE_DIR": f"{caches}/inductor",
         "TRITON_CACHE_DIR": f"{caches}/triton",

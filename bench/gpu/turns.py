@@ -33,7 +33,6 @@ from attrs import define, field
 
 from bench.gpu.contenders import (
     CONTENDERS,
-    TIMED,
     Contender,
     Step,
     captured,
@@ -238,7 +237,7 @@ def measure(workload: Workload, rounds: int, without: Sequence[str], say: Say) -
     torch.manual_seed(0)
     prepared = workload.prepare()
     contest = Contest(workload=workload, prepared=prepared, say=say)
-    for contender in TIMED:
+    for contender in CONTENDERS:
         if contender.name not in without:
             contest.compile(contender)
     gc.collect()

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -16,8 +15,8 @@ import click
 import pytest
 import torch
 
-from bench.gpu import first_calls, speed, turns
-from bench.gpu.contenders import CONTENDERS, TIMED, Step
+from bench.gpu import speed, turns
+from bench.gpu.contenders import CONTENDERS, Step
 from bench.gpu.figures import Figures
 from bench.gpu.models import WORKLOADS, Inputs, Prepared, Workload
 from bench.gpu.turns import Contest, largest_error
@@ -166,28 +165,6 @@ def test_results_are_compared_with_eager_alone() -> None:
     assert contest.records["python"] == {}
 
 
-def test_compile_times_include_the_import_of_the_backend(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    seconds = [0.0]
-
-    def compile_slowly(*_: object) -> Step:
-        seconds[0] += 5
-        return double
-
-    monkeypatch.setattr(first_calls, "step_of", compile_slowly)
-    monkeypatch.setattr(time, "perf_counter", lambda: seconds[0])
-    for name in ("empty_cache", "reset_peak_memory_stats"):
-        monkeypatch.setattr(torch.cuda, name, lambda: None)
-    for name in ("memory_allocated", "memory_reserved"):
-        monkeypatch.setattr(torch.cuda, name, lambda: 0)
-        monkeypatch.setattr(torch.cuda, f"max_{name}", lambda: 3e6)
-    prepared = Prepared(function=double, inputs=INPUTS)
-    workload = Workload(name="x", title="x", prepare=lambda: prepared)
-    found = first_calls.measured(workload, "python")
-    assert found == {"seconds": 5, "allocated": 3, "reserved": 3}
-
-
 # A process that says what `bench.gpu.turns` says, and does what its scripts tell.
 PROCESS = """
 import json, os, pathlib, sys, time
@@ -213,7 +190,7 @@ def go():
     assert sys.stdin.readline()
 
 NAMES = %s
-""" % [contender.name for contender in TIMED]
+""" % [contender.name for contender in CONTENDERS]
 
 
 @pytest.fixture
@@ -359,7 +336,7 @@ def test_a_run_that_is_stopped_builds_no_more(
     monkeypatch.setattr(speed, "as_completed", stop)
     with pytest.raises(KeyboardInterrupt):
         speed.measure_builds(run, workloads_of("gpt2"), Figures({}))
-    assert built in (["eager"], ["eager", "dynamo"])  # those that ran already
+    assert built in (["eager"], ["eager", "inductor"])  # those that ran already
 
 
 def test_time_is_limited_only_while_a_process_is_listened_to(

@@ -1,0 +1,164 @@
+"""Cold and warm starts on a GPU beside Inductor's, several workloads at once.
+
+    python -m bench.gpu.starts [--write] [--warm N] [--at-once N] [WORKLOAD ...]
+
+Each contender has caches of its own: its first process finds none, later ones those that
+the first left.  Workloads that are measured at once have equal shares of the processors,
+and take turns on the GPUs that there are.  ``docs/results/gpu-starts.md`` is written with
+``--write``.
+"""
+
+import os
+import statistics
+import tempfile
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import click
+import torch
+from attrs import frozen
+
+from bench.bytecode import with_bytecode
+from bench.gpu.models import WORKLOADS
+from bench.gpu.start_phases import start
+from bench.machine import describe_machine
+from bench.results import ROOT
+
+PAGE = ROOT / "docs" / "results" / "gpu-starts.md"
+INTRODUCTION = """\
+# Starts on a GPU
+
+`python -m bench.gpu.starts --write` wrote this page.
+
+{machine}
+
+Seconds from `torch.compile` to the end of the third call: *cold* in a process that finds
+no caches, *warm* in later ones, the median of {warm}. Ratios are to Inductor's.
+{at_once} workloads were measured at once, each with {processors} processors of its own, so
+seconds compare the contenders of a row, no more. Goals: cold at most 1.00 with emitted
+Python, 1.15 with C++ and 0.50 with kernels of our own; warm at most 0.80.
+
+"""
+CONTENDERS = {
+    "inductor": "Inductor",
+    "python": "Python",
+    "cpp": "C++",
+    "lowering": "own kernels",
+}
+CHOSEN = ("gpt2", "bert", "resnet", "training")
+
+
+@frozen
+class Starts:
+    """The seconds of a cold start and of warm ones, or why there are none."""
+
+    cold: float = 0.0
+    warm: tuple[float, ...] = ()
+    skipped: str = ""
+
+
+def measure(
+    workload: str, warm: int, folder: Path, environment: Mapping[str, str]
+) -> dict[str, Starts]:
+    """Return the starts of all contenders, one process after the other."""
+    found: dict[str, Starts] = {}
+    for name in CONTENDERS:
+        caches = f"{folder}/{workload}-{name}"
+        started = [start(workload, name, caches, environment) for _ in range(1 + warm)]
+        reasons = [str(each["skipped"]) for each in started if "skipped" in each]
+        if reasons:
+            found[name] = Starts(skipped=reasons[0])
+            continue
+        cold, *later = (float(each["total"]) for each in started)
+        found[name] = Starts(cold, tuple(later))
+        click.echo(f"{workload} {name}: {cold:.1f}, {[round(x, 2) for x in later]}")
+    return found
+
+
+def format_rows(workload: str, found: Mapping[str, Starts]) -> list[str]:
+    """Return the rows of a workload: its seconds, and their ratios to Inductor's."""
+    rows: list[str] = []
+    for kind in ("cold", "warm"):
+        seconds = {
+            name: each.cold if kind == "cold" else statistics.median(each.warm)
+            for name, each in found.items()
+            if not each.skipped
+        }
+        base = seconds.get("inductor")
+        cells = [f"{seconds[name]:.2f}" if name in seconds else "-" for name in CONTENDERS]
+        cells += [
+            f"{seconds[name] / base:.2f}" if base and name in seconds else "-"
+            for name in CONTENDERS
+            if name != "inductor"
+        ]
+        rows.append(f"| {workload} | {kind} | {' | '.join(cells)} |")
+    return rows
+
+
+def format_table(found: Mapping[str, Mapping[str, Starts]]) -> str:
+    """Return the table, and why starts are missing from it."""
+    titles = list(CONTENDERS.values())
+    heads = [*titles, *(f"{title} / Inductor" for title in titles[1:])]
+    lines = [
+        f"| model | start | {' | '.join(heads)} |",
+        f"| --- | --- |{' ---: |' * len(heads)}",
+    ]
+    for workload, starts in found.items():
+        lines += format_rows(workload, starts)
+    missing = [
+        f"{workload}, {CONTENDERS[name]}: {each.skipped}"
+        for workload, starts in found.items()
+        for name, each in starts.items()
+        if each.skipped
+    ]
+    lines += ["", *(f"- {each}" for each in missing)] if missing else []
+    return "\n".join(lines) + "\n"
+
+
+def measure_apart(
+    names: Sequence[str], warm: int, at_once: int
+) -> dict[str, dict[str, Starts]]:
+    """Return the starts of workloads, each on processors and a GPU that are its own."""
+    processors = sorted(os.sched_getaffinity(0))
+    share = len(processors) // at_once
+    with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(at_once) as pool:
+        folder = Path(name)
+        environment = with_bytecode(folder / "bytecode")
+
+        def run(number: int) -> dict[str, Starts]:
+            place = number % at_once
+            # Of this thread alone, and of the processes that it starts.
+            os.sched_setaffinity(0, processors[place * share :][:share])
+            device = str(number % max(1, torch.cuda.device_count()))
+            own = {**environment, "CUDA_VISIBLE_DEVICES": device}
+            return measure(names[number], warm, folder, own)
+
+        return dict(zip(names, pool.map(run, range(len(names))), strict=True))
+
+
+@click.command()
+@click.option("--write", is_flag=True, help="Write the page.")
+@click.option("--warm", default=3, help="Warm starts of each contender.")
+@click.option("--at-once", default=4, help="Workloads that are measured at once.")
+@click.argument("names", nargs=-1, type=click.Choice([each.name for each in WORKLOADS]))
+def main(names: tuple[str, ...], write: bool, warm: int, at_once: int) -> None:
+    """Print a table; write ``docs/results/gpu-starts.md`` with ``--write``."""
+    if not torch.cuda.is_available():
+        raise click.ClickException("starts on a GPU are measured where there is one")
+    chosen = names or CHOSEN
+    at_once = min(at_once, len(chosen))
+    text = INTRODUCTION.format(
+        machine=f"{describe_machine()}, {torch.cuda.get_device_name(0)}",
+        warm=warm,
+        at_once=at_once,
+        processors=len(os.sched_getaffinity(0)) // at_once,
+    )
+    text += format_table(measure_apart(chosen, warm, at_once))
+    click.echo(text)
+    if write:
+        PAGE.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
