@@ -52,7 +52,7 @@ def test_the_programs_have_something_to_merge() -> None:
         merged.update(each.line.operation for each in found)
 
     count()
-    assert min(merged[operation] for operation in MERGED) > 5
+    assert min(merged[operation] for operation in MERGED) > 0
 
 
 @settings(SLOW, max_examples=draws(60, fuzz=300))
