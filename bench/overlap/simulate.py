@@ -130,9 +130,8 @@ Sources: NVIDIA's data sheets of the H100 SXM (without sparsity) and the A100 80
 guides to the DGX H100 and the DGX A100, which have an adapter of 400 or 200 Gb/s for each
 GPU; `src/graph/tuning.cc` of NCCL, for the protocols. The share of links is that of gathers
 of 32 to 90 MB on two H200, 0.42 to 0.50; that of the memory and of products is assumed.
-[Steps on two ranks were measured](overlap-steps.md). The steps of rings and trees are
-those of Thakur, Rabenseifner and Gropp, *Optimization of Collective Communication
-Operations in MPICH* (2005), and of NCCL's own model.
+The steps of rings and trees are those of Thakur, Rabenseifner and Gropp, *Optimization
+of Collective Communication Operations in MPICH* (2005), and of NCCL's own model.
 
 ## What is predicted
 

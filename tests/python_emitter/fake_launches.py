@@ -178,6 +178,27 @@ def check_special_launches_have_attributes() -> None:
     assert len(special.slow) == 1
 
 
+def check_scratch_memory_follows_the_arguments() -> None:
+    kernel, _ = _fresh_kernel()
+    facts = (*kernel.answer, (), 0, 1, False, False)
+    made = {"names": ("a", "b"), "types": ("*fp32", "*fp32")}
+    x, y, _ = _tensors()
+    for wanted in (64, 0):
+        scratched, _ = _fresh_kernel(answer=(*facts, wanted), **made)
+        with _only_shown("8888"):
+            scratched(2, 3, 1, x, y)
+            (line,) = (each for each in GPU.log() if each.startswith("parameters"))
+        found = [int.from_bytes(bytes.fromhex(each), "little") for each in line.split()[1:]]
+        assert found[:2] == [x.data_ptr(), y.data_ptr()]
+        assert bool(found[2]) == bool(wanted)
+        assert found[2] % 16 == 0
+        assert found[3:] == [0]
+        assert not scratched.slow
+    large, _ = _fresh_kernel(answer=(*facts, 2**62), **made)
+    with raises(RuntimeError, "k: there is no scratch memory for its programs"):
+        large(8, 1, 1, x, y)
+
+
 def check_descriptors_of_other_tensors_are_triton_s() -> None:
     kernel, _ = _fresh_kernel(types=("tensordesc<fp32[4, 4]>", "*fp32", "*fp32", "i32"))
     x, y, out = _tensors()

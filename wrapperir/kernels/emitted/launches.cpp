@@ -85,6 +85,7 @@ struct Loaded {
   std::vector<wrapperir::TensorMap> maps;  // of its descriptors; empty if they are passed in parts
   int flags;  // after the parts of a descriptor
   wrapperir::LaunchKind kind;
+  unsigned long long scratch_bytes;  // of global memory for each program
 };
 
 struct Kernel {
@@ -165,11 +166,13 @@ const Loaded* load_code(Kernel& kernel, int device, PyObject* given) {
   Py_ssize_t size = 0;
   int threads = 0, shared = 0, most = 0, flags = 0, is_cooperative = 0, is_dependent = 0;
   wrapperir::LaunchKind kind;
+  unsigned long long scratch_bytes = 0;
   PyObject* encoded = nullptr;
   std::vector<wrapperir::TensorMap> maps;
   if (!PyArg_ParseTuple(
-          given, "sy#sii|O!iIpp", &key, &code, &size, &symbol, &threads, &shared, &PyTuple_Type,
-          &encoded, &flags, &kind.cluster, &is_cooperative, &is_dependent) ||
+          given, "sy#sii|O!iIppK", &key, &code, &size, &symbol, &threads, &shared,
+          &PyTuple_Type, &encoded, &flags, &kind.cluster, &is_cooperative, &is_dependent,
+          &scratch_bytes) ||
       !read_maps(encoded, maps))
     return nullptr;
   const Loaded*& known = all_loaded()[{key, device}];
@@ -199,7 +202,8 @@ const Loaded* load_code(Kernel& kernel, int device, PyObject* given) {
         kernel.name, shared, most);
   } else if (!known) {  // or another thread has loaded it meanwhile
     known = new Loaded{
-        function, unsigned(threads), unsigned(shared), std::move(maps), flags, kind};
+        function, unsigned(threads), unsigned(shared), std::move(maps), flags, kind,
+        scratch_bytes};
   }
   return PyErr_Occurred() ? nullptr : known;
 }
@@ -293,6 +297,31 @@ bool expand_descriptors(
   return true;
 }
 
+// Allocate scratch memory for the programs of a launch on the current stream; null with an error
+// where there is not enough.
+AtenTensorHandle allocate_scratch(
+    Kernel& kernel, uint64_t bytes, const unsigned* grid, int device, uint64_t* address) {
+  bool is_too_much = false;
+  for (int i = 0; i < 3; ++i)
+    is_too_much |= __builtin_mul_overflow(bytes, uint64_t{grid[i]}, &bytes);
+  const int64_t size = static_cast<int64_t>(bytes), stride = 1;
+  AtenTensorHandle made = nullptr;
+  void* pointer = nullptr;
+  is_too_much |= bytes > uint64_t{INT64_MAX};
+  if (is_too_much ||
+      aoti_torch_empty_strided(
+          1, &size, &stride, aoti_torch_dtype_uint8(), aoti_torch_device_type_cuda(), device,
+          &made) ||
+      aoti_torch_get_data_ptr(made, &pointer)) {
+    if (made) aoti_torch_delete_tensor_object(made);
+    PyErr_Format(
+        PyExc_RuntimeError, "%U: there is no scratch memory for its programs", kernel.name);
+    return nullptr;
+  }
+  *address = reinterpret_cast<uint64_t>(pointer);
+  return made;
+}
+
 PyObject* launch(PyObject* self, PyObject* const* given, size_t flags, PyObject* keywords) {
   Kernel& kernel = *reinterpret_cast<Kernel*>(self);
   const std::vector<Parameter>& parameters = *kernel.parameters;
@@ -304,7 +333,7 @@ PyObject* launch(PyObject* self, PyObject* const* given, size_t flags, PyObject*
   if (has_hooks()) return by_triton(kernel, given, total);
   unsigned grid[3];
   if (!read_grid(kernel, given, grid)) return nullptr;
-  auto* values = static_cast<uint64_t*>(alloca((count + 1) * sizeof(uint64_t)));
+  auto* values = static_cast<uint64_t*>(alloca((count + 2) * sizeof(uint64_t)));
   auto** passed = static_cast<void**>(alloca((count + 2) * sizeof(void*)));
   uint64_t checked[2] = {0, 0};
   std::vector<wrapperir::Descriptor> described;
@@ -342,8 +371,10 @@ PyObject* launch(PyObject* self, PyObject* const* given, size_t flags, PyObject*
     }
   }
   if (!grid[0] || !grid[1] || !grid[2]) Py_RETURN_NONE;
-  values[count] = 0;  // there is no scratch memory, for which kernels take up to two addresses
-  passed[count] = passed[count + 1] = &values[count];
+  for (size_t i = count; i < count + 2; ++i) {  // up to two addresses of scratch memory
+    values[i] = 0;
+    passed[i] = &values[i];
+  }
   const int variant = (kernel.addresses && checked[0] % 16 == 0) |
                       (kernel.numbers && checked[1] % 16 == 0) << 1;
   int device = 0;
@@ -369,10 +400,18 @@ PyObject* launch(PyObject* self, PyObject* const* given, size_t flags, PyObject*
   void* stream = nullptr;
   if (current_stream(device, &stream))
     return PyErr_Format(PyExc_RuntimeError, "device %d has no current stream", device);
+  AtenTensorHandle scratch = nullptr;
+  if (loaded->scratch_bytes) {
+    scratch = allocate_scratch(kernel, loaded->scratch_bytes, grid, device, &values[count]);
+    if (!scratch) return nullptr;
+  }
   AtenRecordFunctionHandle record = nullptr;
   if (is_recorded()) {
     const char* name = PyUnicode_AsUTF8(kernel.name);
-    if (!name) return nullptr;
+    if (!name) {
+      if (scratch) aoti_torch_delete_tensor_object(scratch);
+      return nullptr;
+    }
     aoti_record_function_start(name, nullptr, nullptr, 0, &record);
   }
   PyThreadState* state = PyEval_SaveThread();
@@ -385,6 +424,7 @@ PyObject* launch(PyObject* self, PyObject* const* given, size_t flags, PyObject*
                     loaded->shared_bytes, stream, passed);
   PyEval_RestoreThread(state);
   if (record) aoti_record_function_end(record);
+  if (scratch) aoti_torch_delete_tensor_object(scratch);  // later work of the stream may have it
   if (error) return fail(kernel, "launching", error);
   Py_RETURN_NONE;
 }

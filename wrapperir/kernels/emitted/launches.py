@@ -5,8 +5,8 @@
 
 A kernel is compiled once for all its calls, when the program is loaded or earlier, and
 kept in the user's cache; launches.cpp launches it.  Triton launches kernels of tensors of
-a subclass or outside CUDA, kernels that need scratch memory, and every kernel while hooks
-of its launches are set or where launches.cpp cannot be compiled.
+a subclass or outside CUDA, kernels with large clusters, and every kernel while hooks of its
+launches are set or where launches.cpp cannot be compiled.
 """
 
 import hashlib
@@ -158,7 +158,7 @@ def kernel(path: str) -> GridLauncher:
         result = found.result
         if "error" in result:
             raise RuntimeError(_explain(job, result["error"]))
-        if result["cluster"] > _MOST_PORTABLE or result["scratch_bytes"]:
+        if result["cluster"] > _MOST_PORTABLE:
             return None
         shown = result["function"], result["threads"], result["shared_bytes"]
         keys = "swizzle", "item_bytes", "type"
@@ -166,7 +166,8 @@ def kernel(path: str) -> GridLauncher:
             (*(entry[key] for key in keys), *entry["block"]) for entry in result["maps"]
         )
         kind = result["cluster"], result["is_cooperative"], result["is_dependent"]
-        return job.key, found.code, *shown, maps, result["flags"], *kind
+        scratch = result["scratch_bytes"]
+        return job.key, found.code, *shown, maps, result["flags"], *kind, scratch
 
     masks = [
         sum(1 << position for position in made.facts.get(name, ()))
