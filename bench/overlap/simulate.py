@@ -135,11 +135,12 @@ of Collective Communication Operations in MPICH* (2005), and of NCCL's own model
 
 ## What is predicted
 
-Times are milliseconds of both passes. *Before*: waits where they stood. *After*: with the
-passes. *Bound*: the work alone, or the collectives alone if they take longer. *Ratio*:
+Times are milliseconds of the forward and the backward pass, where small collectives are
+merged. *Before*: waits where they stood. *After*: with work while collectives are in
+flight. *Bound*: the work alone, or the collectives alone if they take longer. *Ratio*:
 after over before. *Hidden*: the share of the collectives' time for which no wait stalls.
-*Peak*: of the live bytes after the passes, as a multiple of those before, which `limit`,
-the argument of the pass, bounds.
+*Peak*: of the live bytes after, as a multiple of those before, which `limit`, the argument
+of each of both passes, bounds.
 """
 
 
@@ -189,11 +190,7 @@ def page() -> str:
     )
     merged = 0
     for case in CASES:
-        text += f"\n### {case.title}\n\n"
-        text += (
-            "| ranks | machine | limit | before | after | bound | ratio | hidden | peak |\n"
-        )
-        text += "| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n"
+        text += f"\n### {case.title}\n\n{HEAD}"
         for ranks in case.ranks:
             programs = capture_step(case.split, case.shape, ranks, regather=True)
             for machine in MACHINES:

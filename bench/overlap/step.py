@@ -11,7 +11,7 @@ forward pass, the backward pass and an update of the parameters.  The contenders
 * ``inductor``, with ``reorder_for_compute_comm_overlap``;
 * ``still``: this project, with waits where they stood;
 * ``overlap``: this project, with work while collectives are in flight, as by default;
-* ``merge``: this project, with small sums over ranks merged too.
+* ``merge``: this project, with small collectives merged too.
 
 ``--frontend lowering`` has this project make its own kernels.  The contenders take turns
 in one process a rank.  Rank 0 prints a JSON object a line: the median and least seconds of

@@ -53,7 +53,7 @@ live bytes above the limit. *Compiled* are the passes that `torch.compile` runs 
 collectives and memory, here where each rank has its own program; *all by name* has
 `merge_collectives` and `use_comm_memory`, too, here where all ranks have one program.
 
-| passes | limit of the peak | programs changed |
+| passes | limit of the peak | sets changed |
 | --- | ---: | ---: |
 {passes}
 

@@ -196,10 +196,12 @@ _WRONG_GROUP = frozenset(
     {Code.UNKNOWN_GROUP, Code.COLLECTIVE_OPERANDS, Code.COLLECTIVE_SHAPE}
 )
 _USED = frozenset({Code.USED_BEFORE_WAIT, Code.WRITTEN_IN_FLIGHT})
+_LATE = frozenset({*_USED, Code.PLACEMENT_OVERLAP})
+"""What is wrong, too, if a collective is in flight later than it was."""
 
 RANK_FAULTS: Mapping[str, RankFault] = MappingProxyType(
     {
-        "order": RankFault(_in_other_order, _DO_NOT_MEET | _USED),
+        "order": RankFault(_in_other_order, _DO_NOT_MEET | _LATE),
         "shape": RankFault(_of_other_shape, frozenset({Code.RANKS_DIFFER})),
         "group": RankFault(_of_other_group, _DO_NOT_MEET | _WRONG_GROUP),
         "reduction": RankFault(_with_other_reduction, frozenset({Code.RANKS_DIFFER})),

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from attrs import define
 
 from wrapperir import ir as wir
+from wrapperir.diagnostics import Code
 
 _PREFIX = "_c10d_functional."
 WAIT = f"{_PREFIX}wait_tensor.default"
@@ -34,6 +35,25 @@ def operation_of(line: wir.BodyLine) -> wir.Collective | None:
         return None
     name = line.operator.removeprefix(_PREFIX).removesuffix(".default")
     return _OPERATIONS.get(name) if line.operator.startswith(_PREFIX) else None
+
+
+_RECEIVING = frozenset({f"{_PREFIX}irecv.default", f"{_PREFIX}batch_p2p_ops.default"})
+
+
+def refuse_hidden_receive(line: wir.BodyLine) -> None:
+    """Refuse an operator of PyTorch's graphs that receives into a tensor.
+
+    Its schema does not say that it writes, and later nodes use the tensor from before.
+
+    Raises:
+        DiagnosticError: WIR602.
+    """
+    if not isinstance(line, wir.ExternKernelLine) or line.operator not in _RECEIVING:
+        return
+    if not line.writes:  # as those of `call_collectives` do
+        message = f"{line.operator} writes a tensor, and its schema does not say so"
+        hint = "leave TORCHDYNAMO_ENABLE_P2P_COMPILATION unset: graphs then end before it"
+        raise Code.UNSUPPORTED_OPERATOR.error(message, subject=line.operator, hint=hint)
 
 
 @define(eq=False)

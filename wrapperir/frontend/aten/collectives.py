@@ -12,7 +12,12 @@ from typing import Any, TypeAlias
 from attrs import define, evolve, field
 
 from wrapperir import ir as wir
-from wrapperir.frontend.aten.collective_calls import WAIT, GivenToCall, operation_of
+from wrapperir.frontend.aten.collective_calls import (
+    WAIT,
+    GivenToCall,
+    operation_of,
+    refuse_hidden_receive,
+)
 from wrapperir.ir.blocks import rewrite_blocks, walk_lines
 from wrapperir.ir.effects import Effects, Origin
 from wrapperir.ir.line_effects import LineEffects, value_names, value_types
@@ -36,7 +41,13 @@ def group_size(name: str) -> int | None:
 
 
 def lower_collectives(program: wir.Program, size_of: GroupSize = group_size) -> wir.Program:
-    """Return the program with lines for the collectives that it calls operators for."""
+    """Return the program with lines for the collectives that it calls operators for.
+
+    Raises:
+        DiagnosticError: WIR602, an operator receives into a tensor, and hides that.
+    """
+    for line in walk_lines(program.lines):
+        refuse_hidden_receive(line)
     calls = [line for line in walk_lines(program.lines) if operation_of(line) is not None]
     if not calls:
         return program
