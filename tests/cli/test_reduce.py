@@ -108,6 +108,34 @@ def test_an_emitter_that_is_wrong_is_shown_by_the_line_it_gets_wrong(
     assert (folder / "small.wir").read_text() == ONE_LINE
 
 
+LOOKED_UP = """\
+wrapperir 1
+
+program @main(%w: f32[4, 2], %i: i64[8]) {
+  %a = extern_kernel aten.embedding.default(%w, %i) : f32[8, 2]
+  free %w
+  free %i
+  %b = extern_kernel aten.cos.default(%a) : f32[8, 2]
+  free %a
+  %c = extern_kernel aten.sin.default(%b) : f32[8, 2]
+  free %b
+  return %c
+}
+"""
+
+
+def test_indices_are_drawn_for_tables(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "table.wir").write_text(LOOKED_UP)
+    call_another(monkeypatch, "cos", "tan")
+    result = invoke("reduce", "table.wir", "--differs", "python", "-o", "small.wir")
+    assert result.exit_code == 0, result.stderr
+    small = (folder / "small.wir").read_text()
+    assert "aten.cos" in small
+    assert "aten.sin" not in small
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

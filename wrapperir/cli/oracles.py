@@ -59,23 +59,34 @@ def differs(emitter: "Emitter", seed: int) -> "Interesting":
     """Return whether what an emitter makes differs from the interpreter, on drawn inputs.
 
     What the first program shows, other values or an error of some class, is what the others
-    must show.  What faults in the interpreter tells nothing.
+    must show.  What faults in the interpreter tells nothing.  If the first program does, as
+    for indices out of range, no element of an input is negative.
     """
     with importing_hypothesis():
         from wrapperir.testing import Case, check_case
-        from wrapperir.testing.inputs import run_example
+        from wrapperir.testing.inputs import SMALLEST_NUMBER, run_example
 
     wanted: list[type[Exception]] = []
+    smallest: list[int] = []
 
     def is_interesting(program: Program) -> bool:
         try:
-            run_example(program, seed)
-            check_case(emitter, Case("program", program, (seed,)))
+            if not smallest:
+                smallest.append(SMALLEST_NUMBER if runs(program) else 0)
+            run_example(program, seed, smallest=smallest[0])
+            check_case(emitter, Case("program", program, (seed,), smallest=smallest[0]))
         except (DiagnosticError, ValueError):
             return False
         except Exception as error:  # ConformanceError, or what the emitted code raised
             wanted.append(type(error))
             return type(error) is wanted[0]
         return False
+
+    def runs(program: Program) -> bool:
+        try:
+            run_example(program, seed)
+        except DiagnosticError:
+            return False
+        return True
 
     return is_interesting

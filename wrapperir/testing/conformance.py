@@ -19,7 +19,7 @@ from wrapperir.emit.support import fit_program, on_host
 from wrapperir.ir import BufferRef, Program
 from wrapperir.testing.conformance_case import Case
 from wrapperir.testing.conformance_cases import CASES
-from wrapperir.testing.inputs import difference, example_constants, example_inputs
+from wrapperir.testing.inputs import difference, example_constants
 from wrapperir.testing.process_groups import has_groups, make_groups
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class _Beside:
     def check_run(self, run: int, seed: int) -> None:
         """Run both on the inputs of a seed, and compare outputs and inputs."""
         mine = self._inputs(seed)
-        reference = example_inputs(self.case.program, seed)
+        reference = self.case.inputs(self.case.program, seed)
         outputs = self.interpreter.run(list(reference))
         given = list(mine)
         returned = self.loaded(given)
@@ -144,7 +144,7 @@ class _Beside:
         """
         types = ([item.type for item in p.inputs] for p in (self.given, self.case.program))
         stays = next(types) == next(types)
-        return example_inputs(self.case.program if stays else self.given, seed)
+        return self.case.inputs(self.case.program if stays else self.given, seed)
 
     @property
     def _is_moved(self) -> bool:
@@ -178,7 +178,7 @@ class _Beside:
             ConformanceError: it does not, on the program as the case has it.
         """
         try:
-            self.interpreter.run(example_inputs(self.case.program, self.seed))
+            self.interpreter.run(self.case.inputs(self.case.program, self.seed))
         except DiagnosticError:
             return True
         if self.reference == self.case.program:

@@ -1,13 +1,18 @@
 """One program of the conformance kit, and the types that its programs share."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from attrs import frozen
 
 from wrapperir import ir as wir
 from wrapperir.ir import Program
 from wrapperir.ir.builder import BlockBuilder, NamedValue, ProgramBuilder
+from wrapperir.testing.inputs import SMALLEST_NUMBER, example_inputs
 from wrapperir.testing.kernels import KernelKind, library_kernel
+
+if TYPE_CHECKING:
+    from wrapperir.emit import Value
 
 MATRIX = wir.tensor("f32", (4, 8))
 FLAT = wir.tensor("f32", (32,))
@@ -19,13 +24,19 @@ CELL = wir.tensor("i64", ())
 class Case:
     """A program, and the seeds of the inputs to run it on.
 
-    ``faults`` says that running it must end in an error.
+    ``faults`` says that running it must end in an error.  Elements of inputs are whole
+    numbers from ``smallest`` to 3.
     """
 
     name: str
     program: Program
     seeds: tuple[int, ...] = (0, 1)
     faults: bool = False
+    smallest: int = SMALLEST_NUMBER
+
+    def inputs(self, program: Program, seed: int) -> "list[Value]":
+        """Return the inputs of a seed for the program, or one made of it."""
+        return example_inputs(program, seed, smallest=self.smallest)
 
 
 def built(fill: Callable[[ProgramBuilder], Program], *seeds: int) -> Case:

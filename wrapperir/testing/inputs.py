@@ -25,8 +25,12 @@ _UNBOUNDED_RANGE = 4
 """Values above its lower bound of a symbol without an upper bound."""
 
 
-def example_inputs(program: wir.Program, seed: int = 0) -> "list[Value]":
+def example_inputs(
+    program: wir.Program, seed: int = 0, *, smallest: int = SMALLEST_NUMBER
+) -> "list[Value]":
     """Return inputs that fit the program's types and the ranges of its symbols.
+
+    Elements are whole numbers from ``smallest`` to 3; from 0, they may index tensors.
 
     A symbol read from the size or offset of an input gets a value in its range; a
     one-element tensor or a scalar that a symbol is read from holds one, too.  Where the
@@ -47,10 +51,11 @@ def example_inputs(program: wir.Program, seed: int = 0) -> "list[Value]":
     for item in program.inputs:
         type = item.type
         if isinstance(type, wir.TensorType):
-            inputs.append(_tensor(type, values, rng, ranges.get(item.name)))
+            inputs.append(_tensor(type, values, rng, ranges.get(item.name), smallest))
         elif isinstance(type, wir.ScalarType):
             known = read.get(item.name)
-            inputs.append(_number(type.dtype, rng) if known is None else known)
+            drawn = _number(type.dtype, rng, smallest)
+            inputs.append(drawn if known is None else known)
         else:
             inputs.append(None)
     return inputs
@@ -64,7 +69,10 @@ def example_constants(program: wir.Program, seed: int = 0) -> "dict[str, torch.T
     """
     values = _symbol_values(program, random.Random(seed))  # noqa: S311 - repeatable
     rng = random.Random(~seed)  # noqa: S311 - so that they are unlike the inputs
-    return {c.key: _tensor(c.type, values, rng, None) for c in program.constants}
+    return {
+        c.key: _tensor(c.type, values, rng, None, SMALLEST_NUMBER)
+        for c in program.constants
+    }
 
 
 def example_symbols(program: wir.Program, seed: int = 0) -> dict[str, wir.Number]:
@@ -93,7 +101,9 @@ class ExampleRun:
     symbols: dict[str, wir.Number]
 
 
-def run_example(program: wir.Program, seed: int) -> ExampleRun:
+def run_example(
+    program: wir.Program, seed: int, *, smallest: int = SMALLEST_NUMBER
+) -> ExampleRun:
     """Run a program on the example inputs of ``seed``, kernels included.
 
     Raises:
@@ -105,7 +115,8 @@ def run_example(program: wir.Program, seed: int) -> ExampleRun:
     lines = (*program.symbols, *program.lines)
     names = [line.symbol for line in lines if isinstance(line, wir.SymbolDefinitionLine)]
     outputs = (*program.outputs, *(wir.Symbol(name) for name in names))
-    inputs, constants = example_inputs(program, seed), example_constants(program, seed)
+    inputs = example_inputs(program, seed, smallest=smallest)
+    constants = example_constants(program, seed)
     returned = interpret(evolve(program, outputs=outputs), inputs, constants)
     count = len(program.outputs)
     named = zip(names, returned[count:], strict=True)
@@ -192,8 +203,8 @@ def _item_ranges(
     }
 
 
-def _number(dtype: wir.DType, rng: random.Random) -> int | float | bool:
-    number = rng.randint(SMALLEST_NUMBER, _LARGEST)
+def _number(dtype: wir.DType, rng: random.Random, smallest: int) -> int | float | bool:
+    number = rng.randint(smallest, _LARGEST)
     if dtype is wir.DType.BOOL:
         return number > 0
     return float(number) if dtype.is_float else number
@@ -204,6 +215,7 @@ def _tensor(
     values: Mapping[str, wir.Number],
     rng: random.Random,
     item: wir.SymbolDefinitionLine | None,
+    smallest: int,
 ) -> "torch.Tensor":
     import torch
 
@@ -221,7 +233,7 @@ def _tensor(
     device = str(type.device)
     count = offset + 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
     numbers = [
-        _in_range(item, rng) if item is not None else _number(type.dtype, rng)
+        _in_range(item, rng) if item is not None else _number(type.dtype, rng, smallest)
         for _ in range(max(count, 0))
     ]
     memory = torch.tensor(numbers, dtype=torch.float64).to(dtype=dtype, device=device)
