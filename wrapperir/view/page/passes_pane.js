@@ -51,8 +51,9 @@ class PassesPane {
   }
 
   // The values that only the program before or after the pass has, with buttons that go to them.
-  showValues({ removedValues, addedValues, rows }) {
+  showValues({ added, removed, removedValues, addedValues, rows }) {
     this.values.replaceChildren();
+    if ((added || removed) && !removedValues.length) addSpan(this.values, "removed no value", "facts");
     for (const [title, names, side] of [["removed", removedValues, "old"], ["added", addedValues, "new"]]) {
       if (!names.length) continue;
       addSpan(this.values, `${title} ${names.length === 1 ? "1 value" : `${names.length} values`}:`, "facts");
