@@ -227,6 +227,15 @@ def test_a_copy_names_the_views_that_it_copies_and_who_reads_it() -> None:
     assert [line.copies for line in explained(None).lines] == [(), ()]
 
 
+def test_a_buffer_is_explained_by_what_is_done_to_its_views() -> None:
+    lines = explained("%z", COPY).lines
+    done = [(line.text.split(" from")[0], line.does) for line in lines]
+    assert ("%v = reinterpret %z as f32[8, 8; stride 1, 8]", ("views",)) in done
+    clone = "%c = extern_kernel aten.clone.default(%v) : f32[8, 8]"
+    assert (clone, ("reads a view",)) in done
+    assert not [line for line in lines if "aten.mm" in line.text and "%c" in line.text]
+
+
 def test_a_kernel_that_does_more_also_copies() -> None:
     text = COPY.replace(
         "kernel_call @fused(%y, %z) from(fused 0)",

@@ -1,7 +1,7 @@
 """What a place, module, node, kernel or buffer became in a program, or came from."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 
 from attrs import evolve, frozen
 
@@ -16,7 +16,7 @@ from wrapperir.ir import (
     Program,
 )
 from wrapperir.ir.blocks import walk_places
-from wrapperir.ir.effects import Effects
+from wrapperir.ir.effects import Effects, Origin
 from wrapperir.report.copies import copy_reasons
 from wrapperir.report.equal_lines import equal_lines, line_module
 from wrapperir.report.explained_parts import (
@@ -128,8 +128,10 @@ class _SubjectSearch:
         if name not in names:
             raise _unknown(subject, [f"%{each}" for each in names])
         lines: list[ExplainedLine] = []
+        views: set[str] = set()
         for each in self.found:
-            does = _does(each.effects, name)
+            does = _does(each.effects, name) or _does_to_views(each.effects, views)
+            views.update(_views_of(each.effects, {name, *views}))
             if does:
                 writes = [x for x in self.flow.writes[each.index] if x.name == name]
                 own = writes[0].origins if writes else each.origins
@@ -285,6 +287,24 @@ def _does(effects: Effects, name: str) -> tuple[str, ...]:
     }
     does = tuple(verb for verb, is_done in verbs.items() if is_done)
     return does or (("uses",) if name in effects.uses else ())
+
+
+def _does_to_views(effects: Effects, views: Set[str]) -> tuple[str, ...]:
+    """Return how a line accesses the memory of a value by its views, as verbs."""
+    accesses = [each for each in effects.accesses if each.name in views]
+    verbs = {
+        "reads a view": any(each.reads for each in accesses),
+        "writes a view": any(each.writes for each in accesses),
+    }
+    return tuple(verb for verb, is_done in verbs.items() if is_done)
+
+
+def _views_of(effects: Effects, names: Set[str]) -> list[str]:
+    return [
+        made.name
+        for made in effects.definitions
+        if made.origin is Origin.VIEW and made.source in names
+    ]
 
 
 def _is_within(module: str | None, path: str) -> bool:
