@@ -43,7 +43,7 @@ _ENDING = re.compile(r" (?:from|by)\((?:[^()\"]|\"(?:[^\"\\]|\\.)*\"|\([^()]*\))
 
 @define
 class Clock:
-    """Seconds in functions, of which the outermost counts."""
+    """Seconds in functions; those of a call within another count once."""
 
     seconds: float = 0.0
     depth: int = 0

@@ -1,4 +1,4 @@
-"""Speed, memory and compile time on a GPU, beside eager PyTorch and Inductor.
+"""Speed and memory on a GPU, beside eager PyTorch and Inductor.
 
 Workloads are measured in groups.  First each contender of a group compiles in two new
 processes, with empty caches and with the caches that it left; several do so at once.  Then
@@ -364,7 +364,9 @@ def _jobs() -> int:
     help="Measure what has neither figures nor a reason why not; a workload as a whole.",
 )
 @click.option("--rounds", default=15, show_default=True, help="Turns of each contender.")
-@click.option("--build/--no-build", default=True, show_default=True, help="Compile times.")
+@click.option(
+    "--build/--no-build", default=True, show_default=True, help="Peaks of memory."
+)
 @click.option("--calls/--no-calls", default=True, show_default=True, help="Times of calls.")
 def main(
     names: tuple[str, ...], resume: bool, rounds: int, build: bool, calls: bool
@@ -383,7 +385,7 @@ def main(
             rounds=rounds,
             jobs=_jobs(),
         )
-        facts = {"machine": machine, "commits": commits, "jobs": str(run.jobs)}
+        facts = {"machine": machine, "commits": commits}
         for name, text in facts.items():
             run.add({"name": name, "text": text}, f"{name}: {text}")
         able = [workload for workload in chosen if not _unable(run, workload)]

@@ -3,8 +3,8 @@
     python -m bench.gpu.starts [--write] [--warm N] [--at-once N] [WORKLOAD ...]
 
 Each contender has caches of its own: its first process finds none, later ones those that
-the first left.  Workloads that are measured at once have equal shares of the processors,
-and take turns on the GPUs that there are.  ``docs/results/gpu-starts.md`` is written with
+the first left.  Workloads that are measured at once have equal shares of the processors
+and, in turn, the next GPU.  ``docs/results/gpu-starts.md`` is written with
 ``--write``.
 """
 

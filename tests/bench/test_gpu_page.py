@@ -16,7 +16,7 @@ from bench.results import ROOT, Record, ResultFile
 
 
 def no_gpu() -> str:
-    """Return how PyTorch begins to say that there is no GPU."""
+    """Return the beginning of the error that PyTorch raises without a GPU."""
     with pytest.raises((AssertionError, RuntimeError)) as raised:
         torch.zeros((), device="cuda")
     return f"{raised.typename}: {str(raised.value)[:20]}"

@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast
 import attrs
 
 from wrapperir.ir.expr import Expr, Operation, Symbol
+from wrapperir.ir.program import Program
 
 T = TypeVar("T")
 
@@ -18,6 +19,23 @@ def rewrite_expressions(node: T, rewrite: Callable[[Symbol | Operation], Expr]) 
     Numbers stand for themselves and are left; what does not change is kept, not copied.
     """
     return cast(T, _rewrite(node, rewrite))
+
+
+def rewrite_but_definitions(
+    program: Program, rewrite: Callable[[Symbol | Operation], Expr]
+) -> Program:
+    """Return a program with its expressions replaced, but for those of definitions.
+
+    Definitions have symbols of their own.
+    """
+    return attrs.evolve(
+        program,
+        inputs=rewrite_expressions(program.inputs, rewrite),
+        symbols=rewrite_expressions(program.symbols, rewrite),
+        constants=rewrite_expressions(program.constants, rewrite),
+        lines=rewrite_expressions(program.lines, rewrite),
+        outputs=rewrite_expressions(program.outputs, rewrite),
+    )
 
 
 def _rewrite(node: object, rewrite: Callable[[Symbol | Operation], Expr]) -> object:

@@ -19,7 +19,7 @@ from wrapperir.ir import (
     symbols_in,
 )
 from wrapperir.ir.blocks import walk_lines
-from wrapperir.ir.rewriting import rewrite_expressions
+from wrapperir.ir.rewriting import rewrite_but_definitions, rewrite_expressions
 
 if TYPE_CHECKING:
     import sympy  # pyright: ignore[reportMissingTypeStubs]
@@ -63,16 +63,9 @@ def simplify_expressions(program: Program) -> Program:
     """
     lines = walk_lines((*program.symbols, *program.lines))
     simplifier = _Simplifier(x for x in lines if isinstance(x, SymbolDefinitionLine))
-    simplify = simplifier.simplify
-    return evolve(
-        program,
-        inputs=rewrite_expressions(program.inputs, simplify),
-        symbols=rewrite_expressions(program.symbols, simplify),
-        constants=rewrite_expressions(program.constants, simplify),
-        definitions=rewrite_expressions(program.definitions, fold_constants),
-        lines=rewrite_expressions(program.lines, simplify),
-        outputs=rewrite_expressions(program.outputs, simplify),
-    )
+    simplified = rewrite_but_definitions(program, simplifier.simplify)
+    folded = rewrite_expressions(program.definitions, fold_constants)
+    return evolve(simplified, definitions=folded)
 
 
 def fold_constants(expr: Expr) -> Expr:

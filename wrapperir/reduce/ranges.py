@@ -17,7 +17,7 @@ from wrapperir.ir import (
     symbols_in,
 )
 from wrapperir.ir.blocks import walk_lines
-from wrapperir.ir.rewriting import rewrite_expressions
+from wrapperir.ir.rewriting import rewrite_but_definitions
 from wrapperir.reduce.lines import replace_line
 
 
@@ -73,15 +73,7 @@ def _replaced(program: Program, line: SymbolDefinitionLine, value: int) -> Progr
             return new
         return result if type(result) is int else new
 
-    without = _with_line(program, line, None)
-    return evolve(
-        without,
-        inputs=rewrite_expressions(without.inputs, rewrite),
-        symbols=rewrite_expressions(without.symbols, rewrite),
-        constants=rewrite_expressions(without.constants, rewrite),
-        lines=rewrite_expressions(without.lines, rewrite),
-        outputs=rewrite_expressions(without.outputs, rewrite),
-    )
+    return rewrite_but_definitions(_with_line(program, line, None), rewrite)
 
 
 def _with_line(
