@@ -22,6 +22,7 @@ from wrapperir.reduce.lines import line_count
 from wrapperir.testing import example_constants, example_inputs, programs
 from wrapperir.text import parse_program
 from wrapperir.trace import Agreement, Difference, DifferenceKind, RunSide, diff_runs
+from wrapperir.trace.alone import line_text
 from wrapperir_fx.emitter import FxEmitter
 from wrapperir_python.emitter import ENTRY, PythonEmitter
 
@@ -228,3 +229,62 @@ def test_memory_that_emitted_code_keeps_is_found_where_it_is_asked_for() -> None
     found = diff_runs(*sides, given.inputs, given.constants, check_memory=True)
     assert isinstance(found, Difference)
     assert "WIR842" in found.message
+
+
+IN_PLACE = """\
+wrapperir 1
+
+kernel_definition @double cpp(x: read_write f32*) {
+  entry = double_all
+  source {
+    | extern "C" void double_all(float* x) {
+    |   for (int i = 0; i < 8; ++i) x[i] *= 2;
+    | }
+  }
+}
+
+program @main(%x: f32[8]) {
+  %a = extern_kernel aten.sin.default(%x) : f32[8]
+  kernel_call @double(%a)
+  %b = extern_kernel aten.cos.default(%x) : f32[8]
+  %c = extern_kernel aten.add.Tensor(%a, %b) : f32[8]
+  free %a
+  free %b
+  return %c
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "call", ["kernel_call @double(%a)", "%b = extern_kernel aten.cos.default(%x) : f32[8]"]
+)
+def test_a_call_that_one_program_lacks_is_named_in_both_orders(call: str) -> None:
+    whole = parse_program(IN_PLACE)
+    assert call in IN_PLACE
+    without = IN_PLACE.replace(f"  {call}\n", "")
+    if "%b =" in call:
+        without = without.replace("  free %b\n", "").replace("%b", "%x")
+    found = differ(whole, parse_program(without))
+    assert isinstance(found, Difference)
+    assert found.subject == "%c"
+    assert (found.absent, found.unmatched) == ((call,), ())
+    assert call in found.diagnostic.notes[-1].message
+    found = differ(parse_program(without), whole)
+    assert isinstance(found, Difference)
+    assert [line_text(whole, path) for path in found.unmatched] == [call]
+    assert found.absent == ()
+
+
+def test_a_call_that_writes_an_output_is_named_too() -> None:
+    text = IN_PLACE.replace("return %c", "return %c, %x").replace(
+        "%x: f32", "%x: mutated f32", 1
+    )
+    text = text.replace("  free %b\n", "  free %b\n  kernel_call @double(%x)\n")
+    whole, without = (
+        parse_program(text),
+        parse_program(text.replace("  kernel_call @double(%x)\n", "")),
+    )
+    found = differ(whole, without)
+    assert isinstance(found, Difference)
+    assert found.kind is DifferenceKind.RESULT
+    assert found.absent == ("kernel_call @double(%x)",)

@@ -35,7 +35,8 @@ class Difference:
 
     ``program`` is the one that ran second, without graph regions, or the first one if only
     that one failed.  ``wanted`` and ``found`` are the values in both runs.  ``unmatched``
-    are lines of the program just before it, whose values the first run does not have.
+    are earlier lines of the program, whose values the first run does not have, and
+    ``absent`` the text of earlier lines whose values only the first run has.
     """
 
     kind: DifferenceKind
@@ -46,6 +47,7 @@ class Difference:
     wanted: ValueSummary | None = None
     found: ValueSummary | None = None
     unmatched: tuple[LinePath, ...] = ()
+    absent: tuple[str, ...] = ()
     notes: tuple[Note, ...] = ()
 
     @property
@@ -59,6 +61,10 @@ class Difference:
         notes += [
             Note(message="not compared: the first run has no such value", path=path)
             for path in self.unmatched[-_MOST_NOTES:]
+        ]
+        notes += [
+            Note(message=f"not compared: the second run has no such value: {line}")
+            for line in self.absent[-_MOST_NOTES:]
         ]
         return Diagnostic(
             Code.RUNS_DIFFER,

@@ -1,7 +1,6 @@
 """The search for the first line whose values differ between two runs."""
 
-import itertools
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import TypeAlias
 
 import torch
@@ -9,6 +8,7 @@ from attrs import define, evolve, field
 
 from wrapperir.diagnostics import DiagnosticError, LinePath, first_line
 from wrapperir.emit import Value
+from wrapperir.trace.alone import line_text, lines_alone, marks_until
 from wrapperir.trace.comparison import Comparison, compare
 from wrapperir.trace.differences import Agreement, Difference, DifferenceKind, RunSide
 from wrapperir.trace.overwritten import find_overwriting
@@ -91,10 +91,10 @@ class _DifferenceSearch:
         both_fail = known.failure is not None and found.failure is not None
         return (
             (self._failure(known, found, pairs) if both_fail else None)
-            or self._value_difference(pairs, found)
+            or self._value_difference(pairs, known, found)
             or self._failure(known, found, pairs)
             or (self._flow(pairs) if self.same else None)
-            or self._difference_without_observations(check_memory)
+            or self._difference_without_observations(check_memory, pairs, known, found)
             or Agreement(
                 compared=len(pairs.both),
                 not_compared=len(pairs.only_first) + len(pairs.only_second),
@@ -103,7 +103,9 @@ class _DifferenceSearch:
 
     # What lines write
 
-    def _value_difference(self, pairs: Pairs, found: _MarkedRun) -> Difference | None:
+    def _value_difference(
+        self, pairs: Pairs, known: _MarkedRun, found: _MarkedRun
+    ) -> Difference | None:
         if self.same:
             difference, pair = self._first_different(pairs.both)
         else:
@@ -112,12 +114,12 @@ class _DifferenceSearch:
             others = [p for p in pairs.both if p.second.point.role is not PointRole.VIEW]
             difference, pair = self._first_different(others)
             if pair is not None:
-                before = {mark.place for mark in _until(found.marks, pair.second)}
+                before = {mark.place for mark in marks_until(found.marks, pair.second)}
                 earlier = [view for view in views if view.second.place in before]
                 difference, pair = self._first_different([*earlier, pair])
         if difference is None or pair is None:
             return None
-        return self._narrowed(difference, pair, pairs, found)
+        return self._narrowed(difference, pair, pairs, known, found)
 
     def _first_different(
         self, pairs: Sequence[Pair]
@@ -160,16 +162,42 @@ class _DifferenceSearch:
         )
 
     def _narrowed(
-        self, difference: Difference, pair: Pair, pairs: Pairs, found: _MarkedRun
+        self,
+        difference: Difference,
+        pair: Pair,
+        pairs: Pairs,
+        known: _MarkedRun,
+        found: _MarkedRun,
     ) -> Difference:
         """Return the difference, or the earlier overwriting of what its line reads."""
         if self.second.emitter is not None:
             overwriting = find_overwriting(self.traced_second, self.inputs, pair.second)
             if overwriting is not None:
                 return evolve(overwriting, wanted=None, found=None)
+        before = (
+            [*marks_until(known.marks, pair.first)],
+            [*marks_until(found.marks, pair.second)],
+        )
+        return self._with_lines_alone(difference, pairs, *before)
+
+    def _with_lines_alone(
+        self,
+        difference: Difference,
+        pairs: Pairs,
+        first: Sequence[Mark],
+        second: Sequence[Mark],
+    ) -> Difference:
+        """Return the difference with the lines of these marks that only one run has."""
         if self.same:
             return difference
-        return evolve(difference, unmatched=_unmatched_before(pair, pairs, found.marks))
+        one = self.traced_first.program, pairs.only_first
+        other = self.traced_second.program, pairs.only_second
+        absent = lines_alone(first, *one, *other)
+        return evolve(
+            difference,
+            unmatched=lines_alone(second, *other, *one),
+            absent=tuple(line_text(self.traced_first.program, path) for path in absent),
+        )
 
     def _masks(self) -> "dict[tuple[Point, int], torch.Tensor] | None":
         """Return masks of what the second program writes only a part of."""
@@ -229,7 +257,15 @@ class _DifferenceSearch:
                 )
         return None
 
-    def _difference_without_observations(self, check_memory: bool) -> Difference | None:
+    def _difference_without_observations(
+        self, check_memory: bool, pairs: Pairs, known: _MarkedRun, found: _MarkedRun
+    ) -> Difference | None:
+        difference = self._different_results(check_memory)
+        if difference is None or difference.kind is not DifferenceKind.RESULT:
+            return difference
+        return self._with_lines_alone(difference, pairs, known.marks, found.marks)
+
+    def _different_results(self, check_memory: bool) -> Difference | None:
         """Compare runs of which nothing is observed: outputs, inputs and failures."""
         known = _marked(self.traced_first, self.inputs, ())
         traced = self.traced_second
@@ -317,24 +353,6 @@ def _kept(
 
 def _facts(value: object) -> object:
     return (value.dtype, value.shape) if isinstance(value, torch.Tensor) else None
-
-
-def _until(marks: Sequence[Mark], end: Mark) -> Iterator[Mark]:
-    return itertools.takewhile(lambda mark: mark.place != end.place, marks)
-
-
-def _unmatched_before(
-    pair: Pair, pairs: Pairs, marks: Sequence[Mark]
-) -> tuple[LinePath, ...]:
-    """Return the lines since the last pair before ``pair`` that have no partner."""
-    alone = {mark.place for mark in pairs.only_second}
-    found: list[LinePath] = []
-    for mark in _until(marks, pair.second):
-        if mark.place in alone:
-            found.append(mark.point.path)
-        else:
-            found.clear()
-    return tuple(dict.fromkeys(found))
 
 
 def _path_of(error: Exception | None, *, observed: bool) -> LinePath | None:
