@@ -97,7 +97,10 @@ def read_artifact(directory: Path) -> Artifact:
                 _check_large(directory / path, facts)
     except OSError as error:
         raise _invalid(f"{directory} lacks a file of its manifest: {error}") from None
-    return Artifact(manifest.emitter, files, manifest.entry, manifest.metadata)
+    folder = directory.absolute()
+    return Artifact(
+        manifest.emitter, files, manifest.entry, manifest.metadata, folder=folder
+    )
 
 
 def read_manifest(directory: Path) -> tuple[bytes, Manifest]:

@@ -46,13 +46,15 @@ class Artifact:
     """Files, by relative path with ``/``, that stand alone; ``entry`` is the one to load.
 
     ``metadata`` is what the emitter's own ``load`` needs to know and the files do not
-    say; keys are the emitter's own.
+    say; keys are the emitter's own.  ``folder`` is the directory that people read the files
+    in, if there is one: debuggers and tracebacks name its files.
     """
 
     emitter: str
     files: Mapping[str, str | bytes]
     entry: str
     metadata: Mapping[str, str] = field(factory=dict[str, str])
+    folder: "Path | None" = field(default=None, eq=False)
 
 
 @frozen(kw_only=True)

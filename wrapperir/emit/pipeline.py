@@ -71,7 +71,9 @@ def compile_program(
     _dump_program(prepared, dump_dir)
     artifact = emit_program(prepared, chosen)
     if dump_dir is not None:
-        write_artifact(artifact, dump_dir / artifact.emitter)
+        folder = dump_dir.absolute() / artifact.emitter
+        write_artifact(artifact, folder)
+        artifact = evolve(artifact, folder=folder)
     if show is not None:
         show(output_code(prepared, artifact, chosen))
     return load_artifact(prepared, artifact, chosen, {} if constants is None else constants)

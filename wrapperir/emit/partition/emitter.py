@@ -227,7 +227,10 @@ class PartitioningEmitter(Emitter):
                 for path, content in artifact.files.items()
                 if path.startswith(f"{folder}/")
             }
-            parts[folder] = Artifact(part.emitter, files, part.entry, part.metadata)
+            shown = None if artifact.folder is None else artifact.folder / folder
+            parts[folder] = Artifact(
+                part.emitter, files, part.entry, part.metadata, folder=shown
+            )
         return parts
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from importlib.abc import SourceLoader
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import cast
 
 import torch
@@ -27,17 +27,25 @@ _OPERATOR = r"= bindings\.find\(torch\.ops\.(\w+\.\w+\.\w+), "
 
 
 class _TextLoader(SourceLoader):
-    """Loads a module from a text, without looking for or leaving compiled files."""
+    """Loads a module from a text, without looking for or leaving compiled files.
 
-    def __init__(self, text: str, path: str) -> None:
+    Debuggers and tracebacks call the text ``shown``; it lies at ``path``.
+    """
+
+    def __init__(self, text: str, path: str, shown: str) -> None:
         self._text = text
         self._path = path
+        self._shown = shown
 
     def get_filename(self, fullname: str) -> str:
         return self._path
 
     def get_data(self, path: str | bytes) -> bytes:
         return self._text.encode()
+
+    def get_code(self, fullname: str) -> CodeType:
+        code: CodeType = compile(self._text, self._shown, "exec", dont_inherit=True)
+        return code
 
 
 def load_module(
@@ -50,7 +58,8 @@ def load_module(
 
     ``interpreted`` says that Triton kernels run on the CPU, in Triton's interpreter.
     A module of one file is executed from memory.  One with kernels in files of their own
-    is first written to the user's cache, under the digest of what it holds.
+    is first written to the user's cache, under the digest of what it holds.  Code has the
+    name of the file in the artifact's ``folder``, so that breakpoints there are hit.
 
     Raises:
         DiagnosticError: a constant is missing; WIR704 or WIR705, a device or an operator
@@ -66,7 +75,8 @@ def load_module(
     if any(file.endswith(KERNEL_FACTS) for file in artifact.files):
         # Its processes, which wait for further programs, then compile the kernels.
         importlib.import_module("wrapperir.kernels.triton_compile")
-    spec = ModuleSpec("wrapperir_program", _TextLoader(text, path), origin=path)
+    shown = path if artifact.folder is None else str(artifact.folder / artifact.entry)
+    spec = ModuleSpec("wrapperir_program", _TextLoader(text, path, shown), origin=path)
     spec.has_location = True
     module = importlib.util.module_from_spec(spec)
     try:
