@@ -73,7 +73,7 @@ def test_sides_without_a_difference_agree() -> None:
 @pytest.mark.usefixtures("wrong_emitter")
 def test_the_first_line_that_differs_is_shown_with_its_source() -> None:
     result = invoke("diff-run", "lines.wir", "interpreter", "python")
-    assert result.exit_code == 1
+    assert result.exit_code == 4
     assert "lines.wir:5:3: error WIR914: %b differs in python from" in result.stderr
     assert "note: this line is from model.py:4" in result.stderr
     assert result.stdout == ""
@@ -82,7 +82,7 @@ def test_the_first_line_that_differs_is_shown_with_its_source() -> None:
 @pytest.mark.usefixtures("wrong_emitter")
 def test_the_difference_is_json_if_that_is_asked_for() -> None:
     result = invoke("diff-run", "lines.wir", "fx", "python:memory", "--format", "json")
-    assert result.exit_code == 1
+    assert result.exit_code == 4
     (found,) = json.loads(result.stderr)
     assert (found["code"], found["origin"]) == ("WIR914", "model.py:4")
 
@@ -111,7 +111,7 @@ def test_two_programs_are_compared(folder: Path) -> None:
     (folder / "other.wir").write_text(LINES.replace("aten.cos.default", "aten.tan.default"))
     for runner in ((), ("python",), ("interpreter:memory",)):
         result = invoke("diff-run", "lines.wir", "other.wir", *runner)
-        assert result.exit_code == 1
+        assert result.exit_code == 4
         assert "executes the code in lines.wir and other.wir" in result.stderr
         name = runner[0] if runner else "interpreter"
         where = f"%b differs in other.wir with {name} from lines.wir with {name}"
@@ -161,7 +161,7 @@ def test_a_model_is_compared_with_eager(
     if frontend == "export":
         call_another(monkeypatch, "relu", "sigmoid")
         result = invoke(*words)
-        assert result.exit_code == 1
+        assert result.exit_code == 4
         assert "WIR914" in result.stderr
         assert "note: this line is from" in result.stderr
 
@@ -170,3 +170,16 @@ def test_a_model_is_compared_with_eager(
 def test_inputs_of_a_program_are_not_for_eager() -> None:
     result = invoke("diff-run", "model.py:Model", "eager", "python", "--inputs", "x.pt")
     assert result.exit_code == 2
+
+
+def test_what_fails_has_statuses_of_its_own(folder: Path) -> None:
+    """A reduction by this command must not end in a program that fails in both runs."""
+    text = LINES.replace("aten.cos.default(%a)", "aten.cos.default(%a, 1)")
+    (folder / "fails.wir").write_text(text)
+    for first, second, code, status in (
+        ("lines.wir", "fails.wir", "WIR917", 5),
+        ("fails.wir", "lines.wir", "WIR917", 5),
+        ("fails.wir", "fails.wir", "WIR918", 1),
+    ):
+        result = invoke("diff-run", first, second)
+        assert (result.exit_code, code in result.stderr) == (status, True), result.stderr

@@ -199,6 +199,7 @@ def test_a_failure_is_placed_after_the_last_value() -> None:
     assert isinstance(found, Difference)
     assert (found.kind, found.path) == (DifferenceKind.FAILURE, ("lines", 1))
     assert found.message == "B fails, at or before this line: OSError: no"
+    assert found.diagnostic.code is Code.ONE_RUN_FAILS
 
 
 def test_runs_that_both_fail_are_not_compared() -> None:
@@ -213,8 +214,9 @@ def test_runs_that_both_fail_are_not_compared() -> None:
         {},
     )
     assert isinstance(found, Difference)
-    assert found.kind is DifferenceKind.FAILURE
+    assert found.kind is DifferenceKind.BOTH_FAIL
     assert found.message.startswith("both runs fail")
+    assert found.diagnostic.code is Code.BOTH_RUNS_FAIL
 
 
 def test_memory_that_emitted_code_keeps_is_found_where_it_is_asked_for() -> None:
@@ -288,3 +290,40 @@ def test_a_call_that_writes_an_output_is_named_too() -> None:
     assert isinstance(found, Difference)
     assert found.kind is DifferenceKind.RESULT
     assert found.absent == ("kernel_call @double(%x)",)
+
+
+UNWRITTEN = """\
+wrapperir 1
+
+program @main(%x: f32[8]) {
+  %a = allocate f32[8]
+  %b = reinterpret %a as f32[4]
+  extern_kernel aten.zero_.default(%b) writes(%b)
+  return %a
+}
+"""
+
+
+class Dirty(PythonEmitter):
+    """Emits code in which memory holds something before anything is written there."""
+
+    def emit(self, program: Program) -> Artifact:
+        artifact = super().emit(program)
+        text = artifact.files[ENTRY]
+        assert isinstance(text, str)
+        changed = re.sub(r"^( +)(a = .*)$", r"\1\2\n\1a.fill_(7)", text, flags=re.M)
+        assert changed != text
+        return evolve(artifact, files={**artifact.files, ENTRY: changed})
+
+
+def test_elements_of_an_output_that_nothing_wrote_are_not_compared() -> None:
+    program = parse_program(UNWRITTEN)
+    sides = RunSide("A", program, PythonEmitter()), RunSide("B", program, Dirty())
+    found = diff_runs(*sides, [torch.ones(8)], {})
+    assert isinstance(found, Agreement), found
+    lines = UNWRITTEN.splitlines(keepends=True)
+    other = parse_program("".join(line for line in lines if "zero_" not in line))
+    found = diff_runs(sides[0], RunSide("B", other, Dirty()), [torch.ones(8)], {})
+    assert isinstance(found, Difference)
+    assert (found.kind, found.path) == (DifferenceKind.RESULT, ("outputs", 0))
+    assert found.absent == ("extern_kernel aten.zero_.default(%b) writes(%b)",)

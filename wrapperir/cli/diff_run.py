@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     from wrapperir.ir import Program
     from wrapperir.trace import Agreement, Difference, RunSide
 
+DIFFER = 4
+"""Exit status: the two runs differ, and none of them fails."""
+ONE_FAILS = 5
+"""Exit status: one of the two runs fails."""
+
 _INTERPRETER = "interpreter"
 _EAGER = "eager"
 
@@ -78,6 +83,8 @@ def diff_run_command(
     form: Literal["text", "json"],
 ) -> None:
     """Run PROGRAM in two ways, and name the first line that writes other values.
+
+    The status is 4 if the runs differ, 5 if one of them fails, and 1 if both fail.
 
     FIRST and SECOND are each interpreter, or an emitter (python, cpp, fx or another that
     wrapperir plugins lists), and after a colon the passes to run before, as for --pass.
@@ -148,11 +155,11 @@ def _tell(
     texts: "Sequence[tuple[Program, Source]]",
     form: Literal["text", "json"],
 ) -> None:
-    """Write what was found, and exit with 1 if it is a difference.
+    """Write what was found, and exit with the status of a difference.
 
     ``texts`` has the programs before passes, first the one that ran second.
     """
-    from wrapperir.trace import Agreement
+    from wrapperir.trace import Agreement, DifferenceKind
 
     if isinstance(found, Agreement):
         rest = f", {found.not_compared} were not compared" if found.not_compared else ""
@@ -163,7 +170,8 @@ def _tell(
     shown = own[0] if own else printed(found.program, f"{source.name} as it ran")
     report([found.diagnostic], shown, form=form)
     report_failure(DiagnosticError(found.diagnostic), source.text)
-    click.get_current_context().exit(ERRORS)
+    statuses = {DifferenceKind.FAILURE: ONE_FAILS, DifferenceKind.BOTH_FAIL: ERRORS}
+    click.get_current_context().exit(statuses.get(found.kind, DIFFER))
 
 
 def _beside_eager(

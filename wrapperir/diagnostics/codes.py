@@ -284,6 +284,8 @@ class Code(StrEnum):
     NOTHING_TO_EXPLAIN = "WIR915"  # A program has no part that a subject names
     RUNS_DIFFER = "WIR914"  # Two runs of a program write other values
     MISSING_PYGLS = "WIR916"  # pygls is needed and is not installed
+    ONE_RUN_FAILS = "WIR917"  # One of two runs that are compared fails
+    BOTH_RUNS_FAIL = "WIR918"  # Both runs that are compared fail
 
     def error(
         self,

@@ -25,8 +25,17 @@ class DifferenceKind(StrEnum):
     """A line runs in one of them only."""
     FAILURE = "failure"
     """One of them raises an error."""
+    BOTH_FAIL = "both_fail"
+    """Both raise an error, and so nothing is compared."""
     RESULT = "result"
     """Every line writes the same, and what is returned or left in an input differs."""
+
+
+_CODES = {
+    DifferenceKind.FAILURE: Code.ONE_RUN_FAILS,
+    DifferenceKind.BOTH_FAIL: Code.BOTH_RUNS_FAIL,
+}
+"""Codes of the kinds that are not of values; of the others it is ``RUNS_DIFFER``."""
 
 
 @frozen(kw_only=True)
@@ -67,7 +76,7 @@ class Difference:
             for line in self.absent[-_MOST_NOTES:]
         ]
         return Diagnostic(
-            Code.RUNS_DIFFER,
+            _CODES.get(self.kind, Code.RUNS_DIFFER),
             self.message,
             path=self.path,
             subject=self.subject,

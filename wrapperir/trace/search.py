@@ -16,7 +16,7 @@ from wrapperir.trace.pairs import Mark, Pair, Pairs, batches, match_marks
 from wrapperir.trace.points import Point, PointRole
 from wrapperir.trace.runs import Observed, TracedProgram
 from wrapperir.trace.summary import digest_of, summarize
-from wrapperir.trace.written import WrittenElements
+from wrapperir.trace.written import WrittenElements, output_mask
 
 BUDGET = 1 << 30
 """Bytes of values of each run that are kept at once to be compared."""
@@ -232,14 +232,13 @@ class _DifferenceSearch:
         if path is None and self.same and missing:
             path = missing[0].point.path
             where = ", at or before this line"
-        both = (
-            "both runs fail" if known.failure and found.failure else f"{side.title} fails"
-        )
+        both_fail = known.failure is not None and found.failure is not None
+        who = "both runs fail" if both_fail else f"{side.title} fails"
         return Difference(
-            kind=DifferenceKind.FAILURE,
+            kind=DifferenceKind.BOTH_FAIL if both_fail else DifferenceKind.FAILURE,
             program=traced.program,
             path=path,
-            message=f"{both}{where}: {_said(failure)}",
+            message=f"{who}{where}: {_said(failure)}",
             subject=_subject_of(failure),
         )
 
@@ -290,6 +289,10 @@ class _DifferenceSearch:
                 values.append((known.inputs[index], found.inputs[index]))
         for (name, path), (wanted, got) in zip(named, values, strict=True):
             comparison = _compared_results(wanted, got, self.tolerance)
+            if comparison is not None and path[0] == "outputs":
+                sides = self.traced_first, self.traced_second
+                mask = output_mask(*sides, self.inputs, int(path[1]))
+                comparison = _compared_results(wanted, got, self.tolerance, mask)
             if comparison is not None:
                 return Difference(
                     kind=DifferenceKind.RESULT,
@@ -304,11 +307,14 @@ class _DifferenceSearch:
 
 
 def _compared_results(
-    wanted: Value, found: Value, tolerance: float | None
+    wanted: Value,
+    found: Value,
+    tolerance: float | None,
+    written: torch.Tensor | None = None,
 ) -> Comparison | str | None:
     if wanted is None or found is None:
         return None if wanted is found else f"{found!r} for {wanted!r}"
-    return compare(wanted, found, tolerance)
+    return compare(wanted, found, tolerance, written)
 
 
 def _marked(
