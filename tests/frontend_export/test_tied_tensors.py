@@ -7,6 +7,7 @@ from torch.export import ExportedProgram
 from tests.frontend_export.test_held_names import FRONTENDS
 from wrapperir.emit import compile_program
 from wrapperir.frontend.export import lower_exported
+from wrapperir.ir import Program
 from wrapperir.verify import verify
 
 
@@ -34,6 +35,11 @@ def exported_twice() -> ExportedProgram:
     return exported
 
 
+def tied_paths(program: Program) -> list[set[str]]:
+    """Return the paths of each constant that has several."""
+    return [{each.key, *each.tied} for each in program.constants if each.tied]
+
+
 @pytest.mark.parametrize("frontend", FRONTENDS)
 def test_a_tied_weight_is_one_constant(frontend: str) -> None:
     model, x = Tied().eval(), torch.randn(2, 4)
@@ -44,6 +50,7 @@ def test_a_tied_weight_is_one_constant(frontend: str) -> None:
     keys = [each.key for each in lowered.program.constants]
     assert len(keys) == 3
     assert {"first.bias", "second.bias"} < {*keys}
+    assert tied_paths(lowered.program) == [{"first.weight", "second.weight"}]
     assert lowered.constants.keys() == {*keys}
     call = compile_program(lowered.program, constants=lowered.constants)
     torch.testing.assert_close(call([x])[0], expected)
@@ -56,6 +63,7 @@ def test_two_names_of_one_tensor_are_one_constant(frontend: str) -> None:
     assert verify(lowered.program) == ()
     keys = [each.key for each in lowered.program.constants]
     assert sorted(keys) == ["first.bias", "first.weight", "second.bias"]
+    assert tied_paths(lowered.program) == [{"first.weight", "second.weight"}]
     call = compile_program(lowered.program, constants=lowered.constants)
     torch.testing.assert_close(call([x])[0], exported.module()(x))
 

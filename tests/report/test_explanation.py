@@ -148,6 +148,20 @@ lines:
     )
 
 
+TIED = HELD.replace('fc.bias"\n', 'fc.bias" tied "head.bias", "lm.bias"\n')
+
+
+@pytest.mark.parametrize("subject", ["layers.1.fc.bias", "head.bias", "lm.bias"])
+def test_tied_weights_are_one_by_each_of_their_paths(subject: str) -> None:
+    found = explained(subject, TIED)
+    assert found.subject == "%b"
+    row = "layers.1.fc.bias, tied to head.bias, lm.bias: %b: f32[8]"
+    assert row in format_explanation(found)
+    assert row in format_explanation(explained(subject.rpartition(".")[0], TIED))
+    (object_of,) = json.loads(format_explanation_json(found))["parameters"]
+    assert object_of["tied"] == ["head.bias", "lm.bias"]
+
+
 @pytest.mark.parametrize("subject", ["layer", "head.s", "layers.0.fc.weights", "fc"])
 def test_a_path_that_is_not_there_is_refused(subject: str) -> None:
     with pytest.raises(DiagnosticError) as raised:

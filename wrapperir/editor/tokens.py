@@ -51,7 +51,7 @@ WORDS = (
     *("size", "choice", "select", "first", "forced", "benchmark", "recorded"),
     *("microseconds", "nearest_shape", "computed", "on", "rank"),
     *("workspace", "in", "as", "at", "writes", "reads", "aliases", "stream", "peer"),
-    *("read_splits", "write_splits", "recordings", "from", "by", "place", "fused"),
+    *("read_splits", "write_splits", "recordings", "from", "tied", "by", "place", "fused"),
     *("stride", "offset", "pinned", "align", "space", "layout"),
     *("mutated", "donated", "read", "write", "read_write", "descriptor", "constexpr"),
     *("uninitialized", "zero_on_call", "zero_per_program"),

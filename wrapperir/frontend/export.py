@@ -27,6 +27,7 @@ from wrapperir.frontend.aten.signature import (
     inputs_by_target,
     tensor_identity,
     unsupported,
+    with_tied_keys,
     without_unused_constants,
 )
 from wrapperir.frontend.named_program import name_program
@@ -58,7 +59,8 @@ def lower_exported(exported: ExportedProgram) -> Lowered:
     outputs = _lower_outputs(scope, exported)
     program = insert_frees(finished_program(scope, outputs))
     named = name_program(program, exported_names(exported))
-    return without_unused_constants(Lowered(named, shared.tensors))
+    lowered = without_unused_constants(Lowered(named, shared.tensors))
+    return with_tied_keys(lowered, exported)
 
 
 def _lower_inputs(scope: GraphScope, exported: ExportedProgram) -> None:

@@ -33,13 +33,15 @@ class Input:
 class ConstantInput:
     """A parameter or constant, kept outside the program under the name ``key``.
 
-    It is borrowed, and read only unless ``mutated``.
+    It is borrowed, and read only unless ``mutated``.  ``tied`` are other keys by which the
+    user's model holds the same tensor; they are only shown.
     """
 
     name: str
     type: TensorType
     key: str
     mutated: bool = False
+    tied: tuple[str, ...] = ()
 
 
 @frozen(kw_only=True)

@@ -143,7 +143,7 @@ class _SubjectSearch:
 
     def parameter(self, path: str) -> Explanation | None:
         """Return the explanation of the parameter with a path, if one has it."""
-        names = [each.name for each in self.parameters if each.path == path]
+        names = [each.name for each in self.parameters if path in each.paths]
         return self.buffer(f"%{names[0]}") if names else None
 
     def nodes(self, subject: str) -> Explanation:
@@ -197,7 +197,7 @@ class _SubjectSearch:
             raise self._without_operators(subject, file, line)
         known = [f"{each.file.rpartition('/')[2]}:{each.line}" for each in places]
         known += [each.module for each in origins if each.module is not None]
-        known += [each.path for each in self.parameters]
+        known += [path for each in self.parameters for path in each.paths]
         raise _unknown(subject, [*known, *(each.name for each in origins)])
 
     def _without_operators(self, subject: str, file: str, line: int) -> Exception:

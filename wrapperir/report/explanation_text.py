@@ -71,14 +71,16 @@ def _parameter_rows(parameters: Iterable[ModelParameter]) -> Iterator[str]:
     """Yield a row for each parameter, with equal ones of later layers."""
     found: dict[object, list[ModelParameter]] = {}
     for each in parameters:
-        key = layer_pattern(each.path), each.type, each.mutated
+        patterns = tuple(map(layer_pattern, each.paths))
+        key = patterns, each.type, each.mutated
         found.setdefault(key, []).append(each)
     for equal in found.values():
         first = equal[0]
         mutated = "mutated " if first.mutated else ""
         paths = visible(join_modules(each.path for each in equal))
         times = f", {len(equal)} times" if len(equal) > 1 else ""
-        yield f"  {paths}{times}: %{first.name}: {mutated}{format_type(first.type)}"
+        tied = f", tied to {visible(', '.join(first.tied))}" if first.tied else ""
+        yield f"  {paths}{times}{tied}: %{first.name}: {mutated}{format_type(first.type)}"
 
 
 def line_rows(lines: Iterable[ExplainedLine]) -> Iterator[str]:
@@ -204,6 +206,7 @@ def _parameter_object(parameter: ModelParameter) -> dict[str, object]:
         "path": parameter.path,
         "type": format_type(parameter.type),
         "mutated": parameter.mutated,
+        "tied": parameter.tied,
     }
 
 

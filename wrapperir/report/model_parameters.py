@@ -7,16 +7,25 @@ from wrapperir.ir import Program, ValueType
 
 @frozen
 class ModelParameter:
-    """A value that the user's model holds: its name in the program, and its dotted path."""
+    """A value that the user's model holds: its name in the program, and its dotted path.
+
+    ``tied`` are other paths of the same value.
+    """
 
     name: str
     path: str
     type: ValueType
     mutated: bool
+    tied: tuple[str, ...] = ()
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """All paths of the value."""
+        return (self.path, *self.tied)
 
     def is_within(self, module: str) -> bool:
         """Say whether a module, or one within it, holds the value."""
-        return self.path.startswith(f"{module}.")
+        return any(path.startswith(f"{module}.") for path in self.paths)
 
 
 def model_parameters(program: Program) -> tuple[ModelParameter, ...]:
@@ -27,7 +36,7 @@ def model_parameters(program: Program) -> tuple[ModelParameter, ...]:
         if each.path is not None
     ]
     constants = [
-        ModelParameter(each.name, each.key, each.type, each.mutated)
+        ModelParameter(each.name, each.key, each.type, each.mutated, each.tied)
         for each in program.constants
     ]
     return (*inputs, *constants)

@@ -170,6 +170,7 @@ _OF_FIELDS: dict[tuple[type, str], st.SearchStrategy[Any]] = {
     (wir.PlaceLine, "offset"): st.integers(0, 4096) | exprs,
     (wir.Input, "path"): st.none() | texts,
     (wir.ConstantInput, "key"): texts,
+    (wir.ConstantInput, "tied"): _tuples(texts),
     (wir.CollectiveLine, "group"): texts,
     (wir.ProcessGroup, "name"): texts,
     (wir.OpaqueType, "description"): texts,

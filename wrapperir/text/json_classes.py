@@ -89,6 +89,7 @@ _FREE_TEXT = {
     (ir.KernelDefinitionLine, "source"),
     (ir.Input, "path"),
     (ir.ConstantInput, "key"),
+    (ir.ConstantInput, "tied"),
     (ir.CollectiveLine, "group"),
     (ir.ProcessGroup, "name"),
     (ir.RecordedChoice, "device"),

@@ -178,7 +178,8 @@ class _Printer:
     def _format_constant(self, item: ConstantInput) -> str:
         name, type = self._part.name(item.name), self._part.tensor(item.type)
         words = "mutated " if item.mutated else ""
-        return f"  constant %{name}: {words}{type} = {format_string(item.key)}"
+        tied = f" tied {', '.join(map(format_string, item.tied))}" if item.tied else ""
+        return f"  constant %{name}: {words}{type} = {format_string(item.key)}{tied}"
 
     def _symbol(self, line: SymbolDefinitionLine) -> None:
         assert type(line) is SymbolDefinitionLine

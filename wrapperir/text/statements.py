@@ -86,8 +86,13 @@ def parse_constant_input(cursor: Cursor) -> ConstantInput:
     type = parse_tensor_type(cursor)
     cursor.expect("=")
     key = parse_string(cursor)
+    tied: list[str] = []
+    if cursor.accept("tied"):
+        tied.append(parse_string(cursor))
+        while cursor.accept(","):
+            tied.append(parse_string(cursor))
     cursor.expect_end()
-    return ConstantInput(name=name, type=type, key=key, mutated=mutated)
+    return ConstantInput(name=name, type=type, key=key, mutated=mutated, tied=tuple(tied))
 
 
 def parse_process_group(cursor: Cursor) -> ProcessGroup:

@@ -127,7 +127,9 @@ def _values(program: wir.Program, flow: LineFlow) -> tuple[LinkedValue, ...]:
 
 def _parameters(program: wir.Program) -> tuple[LinkedParameter, ...]:
     return tuple(
-        LinkedParameter(name=each.name, path=each.path, type=format_type(each.type))
+        LinkedParameter(
+            name=each.name, path=each.path, type=format_type(each.type), tied=each.tied
+        )
         for each in model_parameters(program)
     )
 

@@ -96,11 +96,15 @@ class LinkedValue:
 
 @frozen(kw_only=True)
 class LinkedParameter:
-    """A value that the user's model holds: its name, its dotted path, and its type."""
+    """A value that the user's model holds: its name, its dotted path, and its type.
+
+    ``tied`` are other paths of the same value.
+    """
 
     name: str
     path: str
     type: str
+    tied: tuple[str, ...] = ()
 
 
 @frozen(kw_only=True)

@@ -73,6 +73,22 @@ def without_unused_constants(lowered: Lowered) -> Lowered:
     return evolve(lowered, program=evolve(program, constants=kept), constants=tensors)
 
 
+def with_tied_keys(lowered: Lowered, exported: ExportedProgram) -> Lowered:
+    """Return a program whose constants name the other keys of their tensors."""
+    held = {**exported.constants, **exported.state_dict}
+    keys: dict[Hashable, list[str]] = {}
+    for key, tensor in held.items():
+        if isinstance(tensor, torch.Tensor):
+            keys.setdefault(tensor_identity(tensor), []).append(key)
+    tied = {key: equal for equal in keys.values() for key in equal}
+    program = lowered.program
+    constants = [
+        evolve(each, tied=tuple(key for key in tied.get(each.key, ()) if key != each.key))
+        for each in program.constants
+    ]
+    return evolve(lowered, program=evolve(program, constants=tuple(constants)))
+
+
 def inputs_by_target(exported: ExportedProgram) -> dict[str, torch.fx.Node]:
     """Return the inputs by the names that outputs use for the inputs that they change."""
     inputs = {node.name: node for node in exported.graph.find_nodes(op="placeholder")}

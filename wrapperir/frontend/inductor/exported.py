@@ -19,7 +19,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from wrapperir.diagnostics import Code
 from wrapperir.frontend import Lowered
 from wrapperir.frontend.aten.attention import densify_masks
-from wrapperir.frontend.aten.signature import without_unused_constants
+from wrapperir.frontend.aten.signature import with_tied_keys, without_unused_constants
 from wrapperir.frontend.inductor import versions
 from wrapperir.frontend.inductor.compilation import compile_inner, own_settings
 from wrapperir.frontend.inductor.decompositions import decompositions
@@ -74,7 +74,8 @@ def lower_exported(exported: ExportedProgram) -> Lowered:
     (lowered,) = found
     completed = with_guards(signature.complete(lowered), mode.shape_env)
     program = name_program(completed.program, exported_names(exported))
-    return without_unused_constants(Lowered(program, completed.constants))
+    used = without_unused_constants(Lowered(program, completed.constants))
+    return with_tied_keys(used, exported)
 
 
 def _fake_mode(graph: torch.fx.GraphModule) -> FakeTensorMode:

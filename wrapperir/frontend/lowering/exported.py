@@ -23,6 +23,7 @@ from wrapperir.frontend.aten.signature import (
     inputs_by_target,
     tensor_identity,
     unsupported,
+    with_tied_keys,
     without_unused_constants,
 )
 from wrapperir.frontend.aten.values import is_symbolic
@@ -69,7 +70,7 @@ def lower_exported(
     stages = lower_to_program(module, rounding, held, kernel_device=kernel_device)
     program = name_program(stages.lowered.program, exported_names(exported))
     lowered = without_unused_constants(Lowered(program, stages.lowered.constants))
-    return evolve(stages, lowered=lowered)
+    return evolve(stages, lowered=with_tied_keys(lowered, exported))
 
 
 def _use_tied_once(held: Mapping[torch.fx.Node, HeldTensor]) -> None:
