@@ -166,12 +166,12 @@ def test_each_dump_has_a_folder_of_its_own(tmp_path: Path) -> None:
     assert all(folder.is_dir() for folder in folders)
 
 
-AFTER_OUT_VARIANTS = MEMORY_PASSES.index("use_out_variants") + 1
+AFTER_COPIES = MEMORY_PASSES.index("remove_copies") + 1
 PLANNING = (
-    *MEMORY_PASSES[:AFTER_OUT_VARIANTS],
+    *MEMORY_PASSES[:AFTER_COPIES],
     "overlap_collectives",
     "split_products",
-    *MEMORY_PASSES[AFTER_OUT_VARIANTS:],
+    *MEMORY_PASSES[AFTER_COPIES:],
 )
 
 
@@ -233,7 +233,7 @@ def test_products_are_tiled_for_gpus_that_can(
     emitter = PythonEmitter()
     first, *rest = passes_to_run(None, emitter, graphs=False)
     assert first == "multiply_convolutions"
-    at = MEMORY_PASSES.index("use_out_variants") + 1
+    at = MEMORY_PASSES.index("remove_copies") + 1
     tiling = ["branch_attention", "tile_attention", "tile_products"]
     own = ["split_products", *(tiling if tiles else [])]
     assert rest == [*MEMORY_PASSES[:at], "overlap_collectives", *own, *MEMORY_PASSES[at:]]

@@ -32,7 +32,7 @@ def test_an_emitter_of_all_lines_gets_all_of_them() -> None:
     [
         (AllocatePoolLine, {"plan_memory"}),
         (PlaceLine, {"plan_memory"}),
-        (ReuseLine, {"update_in_place", "reuse_buffers"}),
+        (ReuseLine, {"remove_copies", "update_in_place", "reuse_buffers"}),
     ],
 )
 def test_a_pass_that_makes_what_an_emitter_lacks_is_left_out(

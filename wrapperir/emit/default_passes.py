@@ -56,17 +56,17 @@ def passes_to_run(
         if can_tile(emitter):
             own += ["branch_attention"] if emitter.support.branching else []
             own += ["tile_attention", "tile_products"]
-        # Products of other frontends have results that are not allocated before.
-        at = 1 + names.index("use_out_variants") if "use_out_variants" in names else 0
-        if emitter.support.operators is not None:
+        calls_others = emitter.support.operators is None
+        if not calls_others:
             names = tuple(name for name in names if name != "use_out_variants")
-        else:
-            names = (*names[:at], *own, *names[at:])
-        # Kernels of tiles do not show what they compute, and memory that is used again
-        # keeps lines in order.
-        at = max(at, 1 + names.index("free_early"))
-        names = (*names[:at], "overlap_collectives", *names[at:])
-        if emitter.support.operators is not None:
+        # Products of other frontends have results that are not allocated before.  Kernels
+        # of tiles do not show what they compute, and memory that is used again keeps lines
+        # in order.
+        first = "insert_frees", "free_early", "use_out_variants", "remove_copies"
+        at = sum(name in first for name in names)
+        middle = ("overlap_collectives", *(own if calls_others else ()))
+        names = (*names[:at], *middle, *names[at:])
+        if not calls_others:
             return names
         if can_multiply and not torch.are_deterministic_algorithms_enabled():
             names = ("multiply_convolutions", *names)

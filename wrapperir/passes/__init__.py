@@ -64,6 +64,7 @@ from wrapperir.passes.pass_call import (
 )
 from wrapperir.passes.pass_record import record_pass
 from wrapperir.passes.plan_memory import plan_memory
+from wrapperir.passes.remove_copies import remove_copies
 from wrapperir.passes.remove_dead_lines import remove_dead_lines
 from wrapperir.passes.reuse_buffers import reuse_buffers
 from wrapperir.passes.simplify_expressions import simplify_expressions
@@ -120,6 +121,7 @@ __all__ = [
     "parse_pipeline",
     "plan_memory",
     "record_pass",
+    "remove_copies",
     "remove_dead_lines",
     "reuse_buffers",
     "simplify_expressions",
@@ -149,6 +151,7 @@ PASSES: Mapping[str, PassFunction] = MappingProxyType(
         "open_pools": open_pools,
         "overlap_collectives": overlap_collectives,
         "plan_memory": plan_memory,
+        "remove_copies": remove_copies,
         "remove_dead_lines": remove_dead_lines,
         "reuse_buffers": reuse_buffers,
         "simplify_expressions": simplify_expressions,
@@ -167,6 +170,7 @@ MEMORY_PASSES = (
     "insert_frees",
     "free_early",
     "use_out_variants",
+    "remove_copies",
     "update_in_place",
     "merge_workspaces",
     "plan_memory",
@@ -189,6 +193,7 @@ _MAKES: Mapping[str, tuple[type[BodyLine], ...]] = MappingProxyType(
     {
         "use_out_variants": (AllocateLine,),
         "capture_graphs": (GraphRegionLine,),
+        "remove_copies": (ReuseLine,),
         "update_in_place": (ReuseLine,),
         "plan_memory": (AllocatePoolLine, PlaceLine),
         "reuse_buffers": (ReuseLine,),

@@ -1,0 +1,87 @@
+"""Replace copies of buffers that nothing needs any more by the buffers themselves."""
+
+from collections.abc import Iterator
+
+from wrapperir import ir as wir
+from wrapperir.analysis import Body, rewrite_bodies
+from wrapperir.ir.line_effects import LineEffects
+from wrapperir.passes.given_memory import GivenMemory
+
+_COPY = "aten.clone.default"
+
+
+def remove_copies(program: wir.Program) -> wir.Program:
+    """Return the program without copies of buffers that end with the copy.
+
+    Before::
+
+        program @main(%x: f32[8, 8]) {
+          %buf0 = allocate f32[8, 8]
+          extern_kernel aten.mm.out(%x, %x, out = %buf0) writes(%buf0)
+          %buf1 = extern_kernel aten.clone.default(%buf0) : f32[8, 8]
+          free %buf0
+          extern_kernel aten.relu_.default(%buf1) writes(%buf1)
+          return %buf1
+        }
+
+    After::
+
+        program @main(%x: f32[8, 8]) {
+          %buf0 = allocate f32[8, 8]
+          extern_kernel aten.mm.out(%x, %x, out = %buf0) writes(%buf0)
+          %buf1 = reuse %buf0 as f32[8, 8]
+          extern_kernel aten.relu_.default(%buf1) writes(%buf1)
+          return %buf1
+        }
+
+    PyTorch's functional forms of operators that write copy what they write, such as
+    ``all_reduce``.  The buffer is one of the block, or a dense donated input, that no later
+    line uses, of the copy's type.  On several streams all earlier uses must be ordered
+    before the copy.
+    """
+    effects = LineEffects.of_program(program)
+    return rewrite_bodies(program, lambda body: _without_copies(body, effects))
+
+
+def _without_copies(body: Body, effects: LineEffects) -> list[wir.BodyLine]:
+    """Return the lines of a body without copies that are not needed."""
+    copies = {
+        index: (copy, source)
+        for index, line in enumerate(body.lines)
+        for copy, source in _copies_of(line)
+    }
+    if not copies:
+        return list(body.lines)
+    given = GivenMemory.of(body, effects)
+    reuses: dict[int, wir.BodyLine] = {}
+    gone: set[int] = set()
+    for index, (copy, source) in copies.items():
+        type = copy.type
+        if isinstance(type, wir.TensorType) and given.of_argument(
+            source, type, index, copy, making=reuses
+        ):
+            reuses[index] = wir.ReuseLine(
+                result=str(copy.result),
+                source=source,
+                type=type,
+                provenance=copy.provenance,
+            )
+            gone.add(given.names.freed[source])
+    return [
+        reuses.get(index, line)
+        for index, line in enumerate(body.lines)
+        if index not in gone
+    ]
+
+
+def _copies_of(line: wir.BodyLine) -> Iterator[tuple[wir.ExternKernelLine, str]]:
+    """Yield a line that only copies a value, with that value's name."""
+    if not isinstance(line, wir.ExternKernelLine) or line.operator != _COPY:
+        return
+    if line.result is None or line.keywords or line.writes or line.aliases:
+        return
+    match line.arguments:
+        case (wir.BufferRef() as read,):
+            yield line, read.name
+        case _:
+            return
