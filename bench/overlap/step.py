@@ -16,7 +16,7 @@ forward pass, the backward pass and an update of the parameters.  The contenders
 ``--frontend lowering`` has this project make its own kernels.  The contenders take turns
 in one process a rank.  Rank 0 prints a JSON object a line: the median and least seconds of
 a step of the slowest rank, the peak of bytes that the allocator gave during a step beyond
-those before it (on a GPU), the peak of the plans of its programs (of this project's), the
+those before it (on a GPU), for this project also that of each program and of its plan, the
 loss after the timed steps and its difference from eager's; then the ratios of the times to
 ``still``'s and ``inductor``'s.  ``docs/results/overlap-steps.md`` is written with
 ``--write``.
@@ -24,7 +24,9 @@ loss after the timed steps and its difference from eager's; then the ratios of t
 
 import json
 import os
+import shlex
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -41,6 +43,7 @@ from torch.distributed.tensor import DTensor
 
 from bench.machine import describe_machine
 from bench.overlap.models import SPLITS, Shape, new_model
+from bench.overlap.program_peaks import CudaAllocator, ProgramPeak, measure_programs
 from bench.results import ROOT
 
 CONTENDERS = ("eager", "inductor", "still", "overlap", "merge")
@@ -57,6 +60,9 @@ RATIOS = (
     ("still", "inductor"),
     ("overlap", "eager"),
 )
+
+ROLES = "forward", "backward"
+"""The programs of a step."""
 
 
 @frozen(kw_only=True)
@@ -91,17 +97,6 @@ def compiled(model: nn.Module, contender: str, options: Options, folder: Path) -
     return torch.compile(model, backend="wrapperir", options=settings)
 
 
-def planned_peak(folder: Path) -> int | None:
-    """Return the largest peak of the programs that were written."""
-    from wrapperir.analysis import analyze_memory
-    from wrapperir.text import parse_program
-
-    texts = [path.read_text() for path in sorted(folder.glob("*/program.wir"))]
-    return max(
-        (analyze_memory(parse_program(text), {}).peak for text in texts), default=None
-    )
-
-
 def wait(device: str) -> None:
     """Wait for the device's work."""
     if device == "cuda":
@@ -114,7 +109,7 @@ INTRODUCTION = """\
 
 This command wrote this page:
 
-    torchrun --nproc-per-node {ranks} -m bench.overlap.step {arguments} --write
+    {command}
 
 {machine}, {ranks} ranks
 
@@ -122,7 +117,8 @@ A training step of a Llama-like model ({shape}). Milliseconds are the
 median of {steps} steps of the slowest rank; contenders take turns. *still*: this project
 with waits where they stood; *overlap*: with work while collectives are in flight, as by
 default; *inductor*: with `reorder_for_compute_comm_overlap`. The peak is of what a step
-allocates, the plan that of the largest program. Losses are relative differences.
+allocates; the peaks of the forward and the backward program are divided by those that are
+planned. Losses are relative differences.
 """
 
 
@@ -133,7 +129,7 @@ class Contender:
     step: Callable[[], torch.Tensor]
     first_steps: float
     peak: int | None
-    plan: int | None
+    programs: dict[str, ProgramPeak]
     times: list[float] = field(factory=list[float])
 
 
@@ -172,7 +168,13 @@ def prepare(split: str, name: str, options: Options) -> Contender:
                 step()
         wait(device)
         ready = time.perf_counter() - begun
-        return Contender(step, ready, peak_of(step, device), planned_peak(folder))
+        peak = peak_of(step, device)
+        programs: dict[str, ProgramPeak] = {}
+        if device == "cuda" and name in PASSES:
+            programs = measure_programs(run, x, folder, CudaAllocator())
+        for parameter in parameters:
+            parameter.grad = None
+        return Contender(step, ready, peak, programs)
 
 
 def peak_of(step: Callable[[], torch.Tensor], device: str) -> int | None:
@@ -208,7 +210,7 @@ def figures_of(contender: Contender, loss: torch.Tensor, device: str) -> dict[st
         "least": min(slowest.tolist()),
         "first_steps": contender.first_steps,
         "peak_bytes": contender.peak,
-        "plan_bytes": contender.plan,
+        "programs": {role: asdict(peak) for role, peak in contender.programs.items()},
         "loss": float(mean) / distributed.get_world_size(),
     }
 
@@ -241,7 +243,10 @@ def compare(split: str, options: Options, names: list[str]) -> dict[str, dict[st
 
 
 def page_text(
-    found: dict[str, dict[str, dict[str, Any]]], options: Options, machine: str
+    found: dict[str, dict[str, dict[str, Any]]],
+    options: Options,
+    machine: str,
+    command: str,
 ) -> str:
     """Return the page of the figures of each split."""
     shape = ", ".join(f"{key} {value}" for key, value in asdict(options.shape).items())
@@ -249,11 +254,11 @@ def page_text(
         machine=machine,
         ranks=distributed.get_world_size(),
         shape=f"{shape}, {options.dtype}",
-        arguments=f"--frontend {options.frontend}" + " --regather" * options.regather,
+        command=command,
         steps=options.steps,
     )
     for split, figures in found.items():
-        heads = "ms", "/ still", "/ inductor", "peak, MB", "/ plan", "loss, from eager's"
+        heads = "ms", "/ still", "/ inductor", "peak, MB", *ROLES, "loss, from eager's"
         text += f"\n| {split} | {' | '.join(heads)} |\n| --- |{' ---: |' * len(heads)}\n"
         for name, each in figures.items():
             cells = [f"{each['median'] * 1e3:.2f}"]
@@ -262,9 +267,14 @@ def page_text(
                 cells.append(
                     f"{each['median'] / figures[base]['median']:.3f}" if there else "-"
                 )
-            peak, plan = each["peak_bytes"], each["plan_bytes"]
+            peak = each["peak_bytes"]
             cells.append(f"{peak / 1e6:.0f}" if peak else "-")
-            cells.append(f"{peak / plan:.3f}" if peak and plan else "-")
+            for role in ROLES:
+                program = each["programs"].get(role)
+                there = program is not None
+                cells.append(
+                    f"{program['taken'] / program['planned']:.3f}" if there else "-"
+                )
             difference = each.get("loss_difference")
             cells.append("-" if difference is None else f"{difference:.0e}")
             text += f"| {name} | {' | '.join(cells)} |\n"
@@ -318,7 +328,10 @@ def main(
             machine = describe_machine()
             if device == "cuda":
                 machine += f", {torch.cuda.get_device_name(0)}"
-            PAGE.write_text(page_text(found, options, machine))
+            ranks = distributed.get_world_size()
+            given = shlex.join(sys.argv[1:])
+            command = f"torchrun --nproc-per-node {ranks} -m bench.overlap.step {given}"
+            PAGE.write_text(page_text(found, options, machine, command))
     finally:
         distributed.destroy_process_group()
 
