@@ -31,6 +31,7 @@ from wrapperir.kernels import (
     side_by_side,
 )
 from wrapperir.kernels.torch_extensions import TORCH_LIBRARIES, compile_with_torch
+from wrapperir_cpp.debug_information import has_debug_information, with_shown_sources
 from wrapperir_cpp.layout import (
     BRIDGE_LIBRARY,
     BRIDGE_SOURCE,
@@ -42,6 +43,7 @@ from wrapperir_cpp.layout import (
     POOLS_NAME,
     POOLS_SOURCE,
     PRIVATEUSE1_SOURCE,
+    PROGRAM,
     RUNTIME,
     TEXT,
 )
@@ -94,16 +96,18 @@ def build_artifact(
             built files cannot be kept.
     """
     tuned = tune_artifact(artifact, targets, emit) if emit else artifact
+    tuned = with_shown_sources(tuned)
+    shown = tuned.folder if has_debug_information(tuned) else None
     files, objects = tuned.files, dict[str, Path]()
     if has_gpu_kernels(files):
         with ThreadPoolExecutor(max_workers=1) as pool:
-            pending = pool.submit(_build_objects, files, objects)
+            pending = pool.submit(_build_objects, files, objects, shown)
             # What reads programs is imported late: a library that is kept needs none of it.
             from wrapperir_cpp.triton_kernels import compile_triton_kernels
 
             files = {**files, **compile_triton_kernels(files, targets)}
             objects = pending.result()
-    libraries = _build_libraries(files, objects)
+    libraries = _build_libraries(files, objects, shown)
     built = {name: path.read_bytes() for name, path in libraries.items()}
     return evolve(artifact, files={**files, **built}, entry=LIBRARY)
 
@@ -153,7 +157,7 @@ def tune_artifact(
         if not path.startswith(KERNELS)
     }
     files = {**kept, **chosen.files, RECORD: format_record(tuned.report)}
-    return evolve(artifact, files=files)
+    return evolve(artifact, files=files, folder=None)  # which has other files
 
 
 def _cache() -> "ChoiceCache | None":
@@ -190,17 +194,18 @@ def open_choices(program: Program) -> frozenset[str]:
 
 
 def _build_libraries(
-    files: Mapping[str, str | bytes], objects: Mapping[str, Path]
+    files: Mapping[str, str | bytes], objects: Mapping[str, Path], shown: Path | None
 ) -> dict[str, Path]:
     """Return the libraries of an artifact by their names in it, in the user's cache.
 
-    ``objects`` are those that are built already, by the paths of their sources.
+    ``objects`` are those that are built already, by the paths of their sources.  Debug
+    information, if there is any, names the files in the folder ``shown``.
     """
     compiler = find_compiler()
     kernels = kernel_sources(files)
     with ThreadPoolExecutor(max_workers=1) as pool:
-        pending = pool.submit(build_kernels, kernels)
-        objects = _build_objects(files, objects)
+        pending = pool.submit(build_kernels, kernels, shown)
+        objects = _build_objects(files, objects, shown)
         kernel_objects = pending.result()
     facts = cast(dict[str, list[str]], json.loads(files[BUILD_FACTS]))
     libraries = [*TORCH_LIBRARIES, *facts["libraries"]]
@@ -233,7 +238,9 @@ def kernel_sources(files: Mapping[str, str | bytes]) -> dict[str, str]:
 
 
 def _build_objects(
-    files: Mapping[str, str | bytes], known: Mapping[str, Path]
+    files: Mapping[str, str | bytes],
+    known: Mapping[str, Path],
+    shown: Path | None = None,
 ) -> dict[str, Path]:
     """Return the objects of the host program's sources; those in ``known`` are built."""
     sources, included = host_sources(files)
@@ -245,7 +252,8 @@ def _build_objects(
             logging.getLogger("wrapperir.graphs").warning(message)
 
     def build(path: str) -> Path:
-        return build_object(path, sources[path], included, cuda_headers)
+        folder = shown if path == PROGRAM else None
+        return build_object(path, sources[path], included, cuda_headers, folder)
 
     paths = sorted(sources.keys() - known.keys())
     return {**known, **dict(zip(paths, side_by_side(build, paths), strict=True))}
@@ -273,9 +281,15 @@ def host_sources(
 
 
 def build_object(
-    path: str, text: str, headers: Mapping[str, str], cuda_headers: Path | None = None
+    path: str,
+    text: str,
+    headers: Mapping[str, str],
+    cuda_headers: Path | None = None,
+    shown: Path | None = None,
 ) -> Path:
     """Return the object of a source of the host program, in the user's cache.
+
+    With ``shown``, it has debug information, which names the files in that folder.
 
     Raises:
         DiagnosticError: WIR709, it does not compile; WIR710, it cannot be kept.
@@ -286,8 +300,9 @@ def build_object(
         cuda = ("-isystem", str(cuda_headers)) if path == POOLS_SOURCE else ()
         return compile_with_torch(path, text, headers, (*version, *cuda))
     folder = Path(torch.__file__).parent / "include"
-    flags = (*_HOST_FLAGS, *version, "-isystem", str(folder))
-    return compile_object(find_compiler(), path, text, headers, flags)
+    optimized = () if shown is None else ("-O0",)  # each line is then stepped through
+    flags = (*_HOST_FLAGS, *optimized, *version, "-isystem", str(folder))
+    return compile_object(find_compiler(), path, text, headers, flags, shown)
 
 
 def _cuda_headers() -> Path | None:

@@ -1,9 +1,19 @@
 """The C++ emitter: a shared library without Python, and what it needs beside it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from contextlib import nullcontext
+from copy import copy
+from typing import TYPE_CHECKING, ClassVar, Self
 
-from wrapperir.emit import Artifact, ComingPrograms, Emitter, Loaded, Support
+from wrapperir.emit import (
+    Artifact,
+    ComingPrograms,
+    DebugSource,
+    Emitter,
+    Loaded,
+    Support,
+)
+from wrapperir.emit.line_record import active_record, recording_lines
 from wrapperir.ir import Program
 from wrapperir_cpp.device_table import CPU_TABLE, CUDA_TABLE, DeviceTable
 from wrapperir_cpp.layout import LIBRARY, package_library
@@ -20,7 +30,7 @@ class CppEmitter(Emitter):
     """Emits C++ against PyTorch's stable C interface.
 
     An emitter for another device adds to ``devices`` and ``support``, and overrides
-    :meth:`lines_class`.
+    :meth:`lines_class`.  With ``debug_info``, libraries are built with debug information.
     """
 
     devices: ClassVar[tuple[DeviceTable, ...]] = (CPU_TABLE, CUDA_TABLE)
@@ -34,6 +44,17 @@ class CppEmitter(Emitter):
         choosing=True,
         branching=True,
     )
+    debug_info: DebugSource | None = None
+
+    def debugging(self, source: DebugSource) -> Self:
+        """Return this emitter, made to build libraries with debug information."""
+        changed = copy(self)
+        changed.debug_info = source
+        return changed
+
+    def cache_facts(self) -> str | None:
+        """Return what debuggers step through."""
+        return self.debug_info or ""
 
     def preparations(self, coming: ComingPrograms) -> Sequence[Callable[[], object]]:
         """Return the builds of the runtime, and the start of Triton's compiler."""
@@ -46,7 +67,14 @@ class CppEmitter(Emitter):
         # Imported late: finding any emitter imports this module.
         from wrapperir_cpp.artifact_files import emit_artifact
 
-        return emit_artifact(program, self.name, self.devices, self.lines_class())
+        if self.debug_info is None:
+            return emit_artifact(program, self.name, self.devices, self.lines_class())
+        from wrapperir_cpp.debug_information import add_debug_information
+
+        outer = active_record()
+        with recording_lines() if outer is None else nullcontext(outer) as record:
+            artifact = emit_artifact(program, self.name, self.devices, self.lines_class())
+        return add_debug_information(artifact, program, self.debug_info, record)
 
     def lines_class(self) -> "type[CppLines]":
         """Return the class that emits lines; it is imported when it is needed."""
@@ -76,9 +104,11 @@ class CppEmitter(Emitter):
         """
         from wrapperir.kernels import targets_to_run
         from wrapperir_cpp import build, kept_builds  # they import torch
+        from wrapperir_cpp.debug_information import with_shown_sources
 
         if LIBRARY in artifact.files:
             return build.load_library(artifact, constants)
+        artifact = with_shown_sources(artifact)
         # A program of the CPU asks for no GPU, which a forked process may not use.
         targets = targets_to_run() if build.has_gpu_kernels(artifact.files) else ()
         key = kept_builds.build_key(artifact, targets, self)

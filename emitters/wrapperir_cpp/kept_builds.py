@@ -16,6 +16,7 @@ from wrapperir.emit.compilation_key import compilation_key
 from wrapperir.kernels import Target, find_compiler
 from wrapperir.kernels.cpp_build import kernel_compiler, kernel_digest
 from wrapperir_cpp.build import kernel_sources
+from wrapperir_cpp.debug_information import has_debug_information
 
 _KIND = "builds"
 _OF_TRITON = "TRITON_", "LLVM_", "MLIR_"
@@ -30,7 +31,8 @@ def build_key(
     """Return the digest of what decides the libraries of an artifact; ``None`` for none.
 
     These are its files, the targets and the GPUs that choices are timed on, the sources
-    of wrapperir and the emitter, the compilers with their settings, and PyTorch.
+    of wrapperir and the emitter, the compilers with their settings, PyTorch, and the folder
+    that debug information names.
 
     Raises:
         DiagnosticError: WIR709, no C++ compiler was found.
@@ -60,6 +62,7 @@ def build_key(
             *(compiler.command, compiler.version, torch.__version__, torch.__file__),
             kernel_digest(kernel_compiler()) if has_kernels else None,
             *(triton, environment, choices),
+            str(artifact.folder) if has_debug_information(artifact) else None,
         ]
     )
 

@@ -37,7 +37,10 @@ PRIVATEUSE1_SOURCE = "runtime/privateuse1.cpp"
 KERNELS = "kernels/"
 """Folder of the kernels; its files are not compiled with the program."""
 BUILD_FACTS = "build.json"
-"""Facts of a program that its build needs: ``devices``, ``libraries`` and ``constants``."""
+"""Facts of a program that its build needs: ``devices``, ``libraries`` and ``constants``.
+
+With debug information, also ``debug_info``, its source.
+"""
 LIBRARY = "program.so"
 
 

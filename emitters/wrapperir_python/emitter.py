@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, ClassVar, Self, cast
 
 from attrs import define
 
-from wrapperir.emit import Artifact, ComingPrograms, Emitter, Loaded, Support
+from wrapperir.diagnostics import Code
+from wrapperir.emit import (
+    Artifact,
+    ComingPrograms,
+    DebugSource,
+    Emitter,
+    Loaded,
+    Support,
+)
 from wrapperir.ir import Program
 
 # Others are imported late: finding or loading anything imports this module.
@@ -54,6 +62,18 @@ class PythonEmitter(Emitter):
         changed = copy(self)
         changed.trusts_inputs = True
         return changed
+
+    def debugging(self, source: DebugSource) -> Emitter:
+        """Return this emitter: Python is stepped through as it is.
+
+        Raises:
+            DiagnosticError: WIR705, the source is the text of the program.
+        """
+        if source == "code":
+            return self
+        message = f"code of the {self.name} emitter has no lines of the program's text"
+        hint = "ask for 'code', or for another emitter, such as cpp"
+        raise Code.UNSUPPORTED_FEATURE.error(message, hint=hint)
 
     def preparations(self, coming: ComingPrograms) -> Sequence[Callable[[], object]]:
         """Return the builds of extension modules, and the start of Triton's compiler."""

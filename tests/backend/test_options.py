@@ -60,11 +60,14 @@ def test_what_may_be_given(tmp_path: Path) -> None:
             "passes": ["simplify_expressions"],
             "dump_dir": str(tmp_path),
             "check_memory": True,
+            "debug_info": "program",
             "graphs": True,
             "compile_graph": compiled,
         }
     )
     assert options.check_memory
+    assert options.debug_info == "program"
+    assert read_options({"debug_info": "code"}).debug_info == "code"
     assert options.graphs
     assert options.compile_graph is compiled
     assert options.passes == ("simplify_expressions",)
@@ -96,6 +99,7 @@ def test_an_unknown_option_is_named_with_the_valid_ones(name: str) -> None:
         ("dump_dir", 3),
         ("view", 3),
         ("check_memory", 1),
+        ("debug_info", True),
         ("graphs", "yes"),
         ("compile_graph", "inductor"),
         ("fallback", "eager"),
@@ -130,9 +134,9 @@ def test_a_user_of_torch_compile_sees_the_options() -> None:
         read_options({"dump_dri": "x"})
     expected = (
         "WIR660: backend wrapperir has no option 'dump_dri' (did you mean dump_dir? the"
-        " options are emitter, passes, graphs, dump_dir, check_memory, compile_graph,"
-        " fallback_emitter, fallback, frontend, rounding, bug_report, bug_report_data,"
-        " profile, view, and the settings of torch._inductor.config)"
+        " options are emitter, passes, graphs, dump_dir, check_memory, debug_info,"
+        " compile_graph, fallback_emitter, fallback, frontend, rounding, bug_report,"
+        " bug_report_data, profile, view, and the settings of torch._inductor.config)"
     )
     assert str(error.value) == expected
 

@@ -212,12 +212,15 @@ def test_other_settings_of_inductor_are_other_programs(calls: Calls) -> None:
 
 
 @BOTH
-def test_objects_and_dumped_programs_are_not_kept(calls: Calls, tmp_path: Path) -> None:
+def test_objects_and_programs_whose_files_stay_are_not_kept(
+    calls: Calls, tmp_path: Path
+) -> None:
     x = torch.randn(4, 4)
     for _ in range(2):
         compiled_anew(products, emitter=PythonEmitter())(x)
         compiled_anew(products, dump_dir=tmp_path)(x)
-    assert calls.built == 4
+        compiled_anew(products, debug_info="code")(x)
+    assert calls.built == 6
 
 
 @pytest.mark.parametrize(

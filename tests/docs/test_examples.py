@@ -13,6 +13,7 @@ from sybil import Example
 from tests.docs.examples import SYBIL, named_file, parse_commands
 from tests.forked_processes import ProcessServer
 from tests.plugin.own_tests import install
+from tests.stepping.gdb import missing_gdb
 from tests.torch_release import BEFORE_2_13
 from wrapperir.tuning.choice_cache import fresh_choice_cache
 
@@ -55,6 +56,8 @@ def test_examples_work(
         pytest.xfail(
             "torch.export of 2.11 does not record where a function's operators are"
         )
+    if page.name == "step-through-it.md" and (missing := missing_gdb()) is not None:
+        pytest.skip(missing)
     if page.name == "private-device.md":
         if BEFORE_2_13:
             pytest.skip("PyTorch before 2.13 has no graphs of other devices than CUDA's")

@@ -200,7 +200,7 @@ def cache_key(options: BackendOptions) -> str | None:
     from wrapperir.plugin import plugin_manager
 
     paths = (options.dump_dir, options.bug_report, options.profile, options.view)
-    other = any(paths) or options.compile_graph is not None
+    other = any([*paths, options.debug_info]) or options.compile_graph is not None
     named = isinstance(options.emitter, str)
     if other or not named or not isinstance(options.fallback_emitter, str | None):
         return None
@@ -271,6 +271,7 @@ def compile_lowered(
             constants=lowered.constants,
             dump_dir=folder,
             check_memory=options.check_memory,
+            debug_info=options.debug_info,
             show=show if options.profile is None and page is None else note,
             after=None if page is None else page.steps,
         )

@@ -10,7 +10,7 @@ from attrs import Factory, fields_dict, frozen
 
 from wrapperir.bug_reports import report_folder
 from wrapperir.diagnostics import Code, Diagnostic, DiagnosticError
-from wrapperir.emit import Emitter, GraphCompiler
+from wrapperir.emit import DebugSource, Emitter, GraphCompiler
 
 if TYPE_CHECKING:
     from wrapperir.pipelines import PassLike
@@ -25,11 +25,12 @@ class BackendOptions:
     its memory with lines that the emitter supports.  With ``graphs``, ``capture_graphs`` is
     one of them, or runs before those that are named.  In ``dump_dir``, each program and its
     emitted files are written to a folder of their own.  With ``check_memory``,
-    emitted code checks its memory as it runs.  ``compile_graph`` compiles the graph that
-    the emitter builds of each program.  The ``fallback_emitter`` takes the parts of a
-    program that the emitter lacks something for; with ``None`` such a program is refused.
-    With the ``fallback`` ``"inductor"``, Inductor compiles the graphs that cannot be
-    compiled here.  ``settings`` are the options that are
+    emitted code checks its memory as it runs.  With ``debug_info``, debuggers step through
+    emitted code or the text of the program, which stay in files.  ``compile_graph``
+    compiles the graph that the emitter builds of each program.  The ``fallback_emitter``
+    takes the parts of a program that the emitter lacks something for; with ``None`` such a
+    program is refused.  With the ``fallback`` ``"inductor"``, Inductor compiles the graphs
+    that cannot be compiled here.  ``settings`` are the options that are
     Inductor's, by their names in ``torch._inductor.config``.  With the ``frontend``
     ``"lowering"``, graphs become kernels without Inductor, of whose settings it knows
     ``max_autotune``, which has several configs of kernels timed; ``rounding`` says where
@@ -46,6 +47,7 @@ class BackendOptions:
     graphs: bool = False
     dump_dir: Path | None = None
     check_memory: bool = False
+    debug_info: DebugSource | None = None
     compile_graph: GraphCompiler | None = None
     fallback_emitter: str | Emitter | None = "python"
     fallback: str | None = None
@@ -104,6 +106,7 @@ def read_options(options: Mapping[str, object]) -> BackendOptions:
         graphs=graphs,
         dump_dir=_path("dump_dir", options),
         check_memory=check_memory,
+        debug_info=_debug_source(options),
         compile_graph=cast(GraphCompiler | None, compile_graph),
         fallback_emitter=fallback_emitter,
         fallback=None if fallback is None else "inductor",
@@ -115,6 +118,13 @@ def read_options(options: Mapping[str, object]) -> BackendOptions:
         view=_path("view", options),
         settings=settings,
     )
+
+
+def _debug_source(options: Mapping[str, object]) -> DebugSource | None:
+    if options.get("debug_info") is None:
+        return None
+    chosen = _one_of("debug_info", options, "code", "program")
+    return "code" if chosen == "code" else "program"
 
 
 def _flag(name: str, options: Mapping[str, object]) -> bool:

@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     help="Have GPUs record the work of the program once and replay it: run capture_graphs,"
     " and without --pass the passes that plan memory.",
 )
+@options.debug_info_option
 @options.diagnostics_format_option
 @bug_report_option
 @reporting
@@ -88,6 +89,7 @@ def compile_command(
     passes: tuple[str, ...],
     print_after: tuple[str, ...],
     graphs: bool,
+    debug_info: Literal["code", "program"] | None,
     form: Literal["text", "json"],
 ) -> None:
     """Compile TARGET and write programs, constants and emitted code to a directory.
@@ -110,6 +112,8 @@ def compile_command(
     from wrapperir.report import counted
 
     chosen = find_emitter(emitter)
+    if debug_info is not None:
+        chosen = chosen.debugging(debug_info)
     to_run = choose_passes(passes)
     if graphs:
         to_run = choose_passes(passes_to_run(to_run or None, chosen, graphs=True))
@@ -197,6 +201,7 @@ def write_compiled(
     program = lowered.program
     with stage("emitting the program ..."):
         artifact = emit_program(program, emitter)
+    artifact = evolve(artifact, folder=directory.absolute() / artifact.emitter)
     with stage("building the program ..."):
         artifact = build_artifact(program, artifact, emitter, lowered.constants)
     artifact = evolve(artifact, files={**artifact.files, **(more or {})})

@@ -19,6 +19,13 @@ check_memory_option = click.option(
 )
 """Takes whether emitted code checks its memory."""
 
+debug_info_option = click.option(
+    "--debug-info",
+    type=click.Choice(["code", "program"]),
+    help="Have debuggers step through emitted code, or through the program's text.",
+)
+"""Takes what debuggers step through."""
+
 output_option = click.option(
     "-o", "--output", metavar="FILE", help="Write here, not to standard output."
 )

@@ -260,6 +260,7 @@ def exit_with_errors(errors: Sequence[Diagnostic], source: Source) -> None:
 @options.emitter_option("python", options.EMITTER)
 @pass_option
 @options.check_memory_option
+@options.debug_info_option
 @click.option(
     "-o",
     "--output",
@@ -274,6 +275,7 @@ def emit_command(
     emitter: str,
     passes: tuple[str, ...],
     check_memory: bool,
+    debug_info: Literal["code", "program"] | None,
     output: str | None,
     form: Literal["text", "json"],
 ) -> None:
@@ -290,6 +292,8 @@ def emit_command(
     chosen = find_emitter(emitter)
     if check_memory:
         chosen = chosen.checking_memory()
+    if debug_info is not None:
+        chosen = chosen.debugging(debug_info)
     artifact = emit_program(prepare_program(parsed, to_run), chosen)
     if output is not None:
         working_on(NOWHERE)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         "wrapperir run --seed 7 --emitter python add.wir",
         "wrapperir run --emitter python --pass plan_memory --check-memory add.wir",
         "wrapperir run --emitter fx add.wir",
+        "wrapperir run --emitter cpp --debug-info program add.wir",
         "wrapperir run --inputs inputs.pt --constants weights.pt add.wir",
         "wrapperir run --trace add.wir",
     ),
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 )
 @pass_option
 @options.check_memory_option
+@options.debug_info_option
 @click.option(
     "--trace",
     is_flag=True,
@@ -59,6 +61,7 @@ def run_command(
     emitter: str | None,
     passes: tuple[str, ...],
     check_memory: bool,
+    debug_info: Literal["code", "program"] | None,
     trace: bool,
     form: Literal["text", "json"],
 ) -> None:
@@ -70,6 +73,7 @@ def run_command(
     programs that you trust.
     """
     from wrapperir.emit import emit_program
+    from wrapperir.emit.artifact import keep_files
     from wrapperir.emit.pipeline import find_emitter, prepare_program
     from wrapperir.emit.support import on_host
 
@@ -88,7 +92,16 @@ def run_command(
         if trace:
             raise click.UsageError("--check-memory is for runs without --trace")
         chosen = chosen.checking_memory()
+    if debug_info is not None:
+        if chosen is None or trace:
+            raise click.UsageError(
+                "--debug-info is for emitted code without --trace, so give --emitter alone"
+            )
+        chosen = chosen.debugging(debug_info)
     artifact = None if chosen is None or trace else emit_program(prepared, chosen)
+    if artifact is not None and debug_info is not None:
+        artifact = keep_files(artifact)
+        notice(f"the files that run are in {artifact.folder}")
     hosted = frozenset[str]() if chosen is None else chosen.support.hosted
 
     from wrapperir.cli.given import take_values

@@ -4,6 +4,7 @@ from wrapperir.emit.artifact import artifact_digest, read_artifact, write_artifa
 from wrapperir.emit.contract import (
     Artifact,
     ComingPrograms,
+    DebugSource,
     Emitter,
     GraphCompiler,
     Loaded,
@@ -26,6 +27,7 @@ from wrapperir.emit.support import check_support
 __all__ = [
     "Artifact",
     "ComingPrograms",
+    "DebugSource",
     "Emitter",
     "Fragment",
     "GraphCompiler",

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import cast
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from wrapperir.caching import build_cache
 from wrapperir.diagnostics import Code, DiagnosticError
@@ -247,6 +247,18 @@ def store_artifact(artifact: Artifact) -> Path:
             pass  # not there yet, or damaged
         write_artifact(artifact, directory)
         return directory
+
+
+def keep_files(artifact: Artifact) -> Artifact:
+    """Return an artifact with a folder, in the user's cache unless it has one.
+
+    Raises:
+        DiagnosticError: WIR710, the user has no private cache directory.
+        OSError: it cannot be written.
+    """
+    if artifact.folder is not None:
+        return artifact
+    return evolve(artifact, folder=store_artifact(artifact))
 
 
 @contextmanager

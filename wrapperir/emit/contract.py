@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from attrs import field, frozen
 
@@ -31,6 +31,9 @@ Loaded: TypeAlias = Callable[[list["Value"]], tuple["Value", ...]]
 
 Emptying the list lets the program release an input's memory where it frees it.
 """
+
+DebugSource: TypeAlias = Literal["code", "program"]
+"""What a debugger steps through: the emitted code, or the text of the program."""
 
 GraphCompiler: TypeAlias = Callable[
     ["torch.fx.GraphModule"], Callable[..., Sequence["Value"]]
@@ -167,6 +170,16 @@ class Emitter(ABC):
         """
         message = f"the {self.name} emitter makes no graphs that could be compiled"
         hint = "the fx emitter does"
+        raise Code.UNSUPPORTED_FEATURE.error(message, hint=hint)
+
+    def debugging(self, source: DebugSource) -> "Emitter":
+        """Return this emitter, made to build code that debuggers step through.
+
+        Raises:
+            DiagnosticError: WIR705, it has no debug information, or none of the source.
+        """
+        message = f"the {self.name} emitter has no debug information"
+        hint = "the cpp emitter has, and emitted Python is stepped through with pdb"
         raise Code.UNSUPPORTED_FEATURE.error(message, hint=hint)
 
     def cache_facts(self) -> str | None:

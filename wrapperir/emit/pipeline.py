@@ -17,9 +17,9 @@ from wrapperir.diagnostics import (
     Severity,
     describe_failure,
 )
-from wrapperir.emit.artifact import write_artifact
+from wrapperir.emit.artifact import keep_files, write_artifact
 from wrapperir.emit.constants import check_constants
-from wrapperir.emit.contract import Artifact, Emitter, Loaded, OutputCode
+from wrapperir.emit.contract import Artifact, DebugSource, Emitter, Loaded, OutputCode
 from wrapperir.emit.line_record import recording_lines
 from wrapperir.emit.support import check_support, fit_program, on_host
 from wrapperir.emit.torch_dtypes import UnknownDeviceError
@@ -40,6 +40,7 @@ def compile_program(
     constants: Mapping[str, "torch.Tensor"] | None = None,
     dump_dir: Path | None = None,
     check_memory: bool = False,
+    debug_info: DebugSource | None = None,
     show: Callable[[OutputCode], None] | None = None,
     after: "PassObserver | None" = None,
 ) -> Loaded:
@@ -51,7 +52,9 @@ def compile_program(
     ``<emitter>/`` are written there, as far as they are made before an error.  The text is
     the program after the passes, or before them if it is refused there.
     With ``check_memory``, the emitted code checks its memory as it runs: a difference from
-    the program is raised as WIR842.  ``show`` is given the emitted code, before it is
+    the program is raised as WIR842.  With ``debug_info``, debuggers step through the code
+    that runs, or through the text of the program; both stay in files, in the user's cache
+    without ``dump_dir``.  ``show`` is given the emitted code, before it is
     loaded, and ``after`` each pass with the programs before and after it.
 
     Raises:
@@ -63,6 +66,8 @@ def compile_program(
     chosen = find_emitter(emitter) if isinstance(emitter, str) else emitter
     if check_memory:
         chosen = chosen.checking_memory()
+    if debug_info is not None:
+        chosen = chosen.debugging(debug_info)
     try:
         prepared = prepare_program(program, passes, dump_dir, after)
     except DiagnosticError:
@@ -74,6 +79,8 @@ def compile_program(
         folder = dump_dir.absolute() / artifact.emitter
         write_artifact(artifact, folder)
         artifact = evolve(artifact, folder=folder)
+    elif debug_info is not None:
+        artifact = keep_files(artifact)
     if show is not None:
         show(output_code(prepared, artifact, chosen))
     return load_artifact(prepared, artifact, chosen, {} if constants is None else constants)

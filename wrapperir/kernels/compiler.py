@@ -143,11 +143,13 @@ def compile_object(
     text: str,
     headers: Mapping[str, str],
     flags: Sequence[str],
+    shown: Path | None = None,
 ) -> Path:
     """Return the object of a source, with ``headers`` beside it.
 
     Paths are relative, with ``/``; messages show them.  Only included headers are part of
-    the key, so that programs with other headers share the object.
+    the key, so that programs with other headers share the object.  With ``shown``, it has
+    debug information, for which the files are in that folder.
 
     Raises:
         DiagnosticError: WIR709, it does not compile; WIR710, it cannot be kept.
@@ -156,17 +158,29 @@ def compile_object(
     folders = sorted({str(PurePosixPath(header).parent) for header in headers})
     flags = [*flags, *(f"-I{folder}" for folder in folders)]
     facts = compiler.command, compiler.version, flags, torch_facts()
-    key = digest_of((*facts, path, text, sorted(headers.items())))
+    place = [] if shown is None else [str(shown)]
+    key = digest_of((*facts, path, text, sorted(headers.items()), *place))
 
     def compile_to(output: Path) -> None:
         for name, content in (*headers.items(), (path, text)):
             file = output.parent / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(content, encoding="utf-8")
-        arguments = [*flags, "-c", path, "-o", str(output)]
+        described = debug_flags(output.parent, shown)
+        arguments = [*flags, *described, "-c", path, "-o", str(output)]
         compiler.run(arguments, output.parent, path)
 
     return built_once("objects", key, compile_to)
+
+
+def debug_flags(folder: Path, shown: Path | None) -> tuple[str, ...]:
+    """Return flags for debug information with ``shown`` in place of ``folder``, if given.
+
+    ``folder`` is the one that the compiler runs in, which is removed afterwards.
+    """
+    if shown is None:
+        return ()
+    return ("-g", f"-fdebug-prefix-map={folder.resolve()}={shown}")
 
 
 def _included_headers(text: str, headers: Mapping[str, str]) -> dict[str, str]:

@@ -22,6 +22,7 @@ from wrapperir.diagnostics import DiagnosticError
 from wrapperir.kernels.compiler import (
     Compiler,
     check_ended,
+    debug_flags,
     failed,
     find_compiler,
     torch_facts,
@@ -175,12 +176,13 @@ def prepare_kernels() -> None:
     _build_object(compiler, _PROCESSOR, _processor_source(), [_PROCESSOR])
 
 
-def build_kernels(kernels: Mapping[str, str]) -> list[Path]:
+def build_kernels(kernels: Mapping[str, str], shown: Path | None = None) -> list[Path]:
     """Return the objects of C++ kernels, in the user's cache.
 
     ``kernels`` are sources by path; a source defines the function that its file is named
     for, and may have vector instructions (:func:`with_vectors`).  A further object defines
-    ``processor_lacks``, which names what the kernels use and the processor lacks.
+    ``processor_lacks``, which names what the kernels use and the processor lacks.  With
+    ``shown``, kernels have debug information, for which their sources are in that folder.
 
     Raises:
         DiagnosticError: WIR709, a kernel does not compile; WIR710, built files
@@ -194,13 +196,19 @@ def build_kernels(kernels: Mapping[str, str]) -> list[Path]:
     units = [(kernel_compiler(), {_PROCESSOR: _processor_source()})]
     for vectors, paths in groups.items():
         compiler = kernel_compiler(vectors)
+        if shown is not None:  # the header is precompiled with the same flag
+            compiler = Compiler((*compiler.command, "-g"), compiler.version)
+            units += [(compiler, {path: kernels[path]}) for path in paths]
+            continue
         for unit in units_of([kernels[path] for path in paths]):
             units.append((compiler, {paths[i]: kernels[paths[i]] for i in unit}))
-    built = side_by_side(lambda unit: _build_unit(*unit), units)
+    built = side_by_side(lambda unit: _build_unit(*unit, shown), units)
     return [path for paths in built for path in paths]
 
 
-def _build_unit(compiler: Compiler, unit: Mapping[str, str]) -> list[Path]:
+def _build_unit(
+    compiler: Compiler, unit: Mapping[str, str], shown: Path | None
+) -> list[Path]:
     if len(unit) > 1:
         try:
             joined = joined_source(
@@ -209,7 +217,9 @@ def _build_unit(compiler: Compiler, unit: Mapping[str, str]) -> list[Path]:
             return [_build_object(compiler, "kernels.cpp", joined, unit)]
         except DiagnosticError:
             pass  # compiled alone, the kernel with the error shows
-    return [_build_object(compiler, path, text, [path]) for path, text in unit.items()]
+    return [
+        _build_object(compiler, path, text, [path], shown) for path, text in unit.items()
+    ]
 
 
 def _check_entries(compiled: Path, path: str, functions: Sequence[str]) -> None:
@@ -269,14 +279,21 @@ def _function_of(path: str) -> str:
     return PurePosixPath(path).stem
 
 
-def _build_object(compiler: Compiler, path: str, text: str, kernels: Iterable[str]) -> Path:
+def _build_object(
+    compiler: Compiler,
+    path: str,
+    text: str,
+    kernels: Iterable[str],
+    shown: Path | None = None,
+) -> Path:
     """Return the object of a source that holds the kernels of some paths."""
 
     def compile_to(output: Path) -> None:
         source = output.parent / path
         source.parent.mkdir(exist_ok=True)
         source.write_text(text, encoding="utf-8")
-        arguments = [path, "-c", "-o", str(output)]
+        described = debug_flags(output.parent, shown)
+        arguments = [*described, path, "-c", "-o", str(output)]
         if functions:
             _compile_kernel(compiler, text, arguments, output.parent, path)
             _check_entries(output, path, functions)
@@ -285,5 +302,6 @@ def _build_object(compiler: Compiler, path: str, text: str, kernels: Iterable[st
             compiler.run(arguments, output.parent, path)
 
     functions = [_function_of(kernel) for kernel in kernels if kernel != _PROCESSOR]
-    key = kernel_digest(compiler, _UNGROUP, _HIDE, path, text)
+    place = () if shown is None else (str(shown),)
+    key = kernel_digest(compiler, _UNGROUP, _HIDE, path, text, *place)
     return built_once("objects", key, compile_to)

@@ -3,6 +3,7 @@
 import json
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -79,6 +80,25 @@ def test_the_artifact_is_found_by_its_name_and_loaded() -> None:
     shown = output_code(program, artifact, partitioning(ALL))
     assert shown.suffix == ".txt"
     assert "part1/program.py" in shown.text
+
+
+def test_parts_run_under_the_names_of_their_dumped_files(tmp_path: Path) -> None:
+    emitter = partitioning(without("aten.exp.default"))
+    call: Any = compile_program(read(CHAIN), emitter=emitter, dump_dir=tmp_path)
+    assert [part.__code__.co_filename for part in call.calls] == [
+        str(tmp_path / "partial+python" / f"part{number}" / "program.py")
+        for number in range(4)
+    ]
+    assert torch.equal(call([torch.zeros(8)])[0], torch.ones(8))
+
+
+def test_debug_information_is_of_the_parts_of_the_chosen_emitter() -> None:
+    plain = find_emitter("cpp+python")
+    debugging = plain.debugging("program")
+    assert isinstance(debugging, PartitioningEmitter)
+    assert debugging.chosen.cache_facts() == "program"
+    assert debugging.fallback.cache_facts() == ""
+    assert debugging.cache_facts() != plain.cache_facts()
 
 
 def test_a_refusal_while_a_part_is_emitted_makes_another_cut() -> None:

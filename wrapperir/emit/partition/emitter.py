@@ -10,6 +10,7 @@ from wrapperir.diagnostics import Code
 from wrapperir.emit.contract import (
     Artifact,
     ComingPrograms,
+    DebugSource,
     Emitter,
     GraphCompiler,
     Loaded,
@@ -106,6 +107,14 @@ class PartitioningEmitter(Emitter):
             DiagnosticError: WIR705, the chosen emitter makes no graphs.
         """
         return evolve(self, chosen=self.chosen.compiling_graphs(compile_graph))
+
+    def debugging(self, source: DebugSource) -> Emitter:
+        """Return this emitter, with the code of the chosen one made for debuggers.
+
+        Raises:
+            DiagnosticError: WIR705, the chosen emitter has no such debug information.
+        """
+        return evolve(self, chosen=self.chosen.debugging(source))
 
     def cache_facts(self) -> str | None:
         """Return the facts of both emitters; ``None`` if one of them has none."""

@@ -1,0 +1,77 @@
+"""gdb stops at lines of emitted C++, of its kernels and of the program's text.
+
+A page has a further run, which its tests compare.
+"""
+
+import doctest
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.examples import parse_commands
+from tests.stepping.gdb import gdb, missing_gdb, shell_output
+
+pytestmark = pytest.mark.sweep  # gdb takes seconds to read the symbols of PyTorch
+
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "step-through-it.md"
+COMPILED = """\
+import torch
+
+def doubled(x):
+    return torch.sin(torch.mm(x, x))
+
+options = {"emitter": "cpp", "frontend": "lowering"}
+options |= {"debug_info": "program", "dump_dir": "out"}
+torch.compile(doubled, backend="wrapperir", options=options)(torch.eye(4))
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _needs_gdb() -> None:
+    missing = missing_gdb()
+    if missing is not None:
+        pytest.skip(missing)
+
+
+def test_emitted_code_and_a_kernel_are_stepped_through_as_the_page_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = PAGE.read_text()
+    (block,) = re.findall(r"^```text\n(\$ gdb .*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (model,) = re.findall(
+        r"^```python\n(import sys.*?)^```$", page, re.MULTILINE | re.DOTALL
+    )
+    (tmp_path / "scores.py").write_text(model)
+    (command,) = parse_commands(block)
+    shown = shell_output(command.line)
+    options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    matches = doctest.OutputChecker().check_output(command.expected, shown, options)
+    assert matches, shown
+    (place,) = re.findall(r"^Located in (.*)$", shown, re.MULTILINE)
+    assert place == str(tmp_path / "dumped" / "forward-0" / "cpp" / "program.cpp")
+    assert "cpp_map_relu_add_0(c.p[mm]);" in Path(place).read_text()
+
+
+def test_lines_of_the_program_are_stepped_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.py").write_text(COMPILED)
+    first = ["break program.wir:1", "run"]  # of no code, so gdb takes the first with some
+    commands = [*first, "forward-search kernel_call", "break $_", "continue"]
+    commands += ["info source", "bt 1"]
+    shown = gdb(
+        sys.executable, "model.py", commands=["set breakpoint pending on", *commands]
+    )
+    file = tmp_path / "out" / "forward-0" / "cpp" / "program.wir"
+    lines = file.read_text().split("\n")
+    assert f"Located in {file}\n" in shown
+    stops = re.findall(rf"{re.escape(str(file))}:(\d+)\n(\d+)\t(.*)\n", shown)
+    assert [line.split()[0] for _, _, line in stops] == ["%mm", "kernel_call"]
+    for number, same, line in stops:
+        assert number == same
+        assert lines[int(number) - 1] == line
+    assert re.search(rf"^#0 .* at {re.escape(str(file))}:{stops[-1][0]}$", shown, re.M)
