@@ -12,6 +12,7 @@ from attrs import evolve
 from tests.backend.recorded_calls import FRONTENDS, recorded_calls
 from wrapperir.ir import (
     AllocateLine,
+    AssertScalarLine,
     BufferRef,
     ExternKernelLine,
     KernelCallLine,
@@ -20,6 +21,7 @@ from wrapperir.ir import (
     PlaceLine,
     Program,
     Provenance,
+    SymbolDefinitionLine,
 )
 from wrapperir.ir.origins import all_lines
 from wrapperir.report import copy_reasons, line_flow
@@ -247,6 +249,31 @@ def test_what_separate_loops_of_one_kernel_write_has_its_own_nodes(frontend: str
         "aten.slice.Tensor",
         "aten.t.default",
     }
+
+
+def indexed(
+    i: torch.Tensor, j: torch.Tensor, x: torch.Tensor, y: torch.Tensor
+) -> torch.Tensor:
+    first = x[i]  # first
+    first = first * 2
+    second = y[j]  # second
+    z = first.sin() + second
+    return z - z.mean(1, keepdim=True)
+
+
+def test_checks_of_indices_name_the_nodes_that_are_checked() -> None:
+    i, x = torch.tensor([1, 0]), torch.randn(3, 8)
+    (program,) = programs_of(indexed, "lowering", i, i.clone(), x, x.clone())
+    wanted = [
+        {line for line, words in marks(indexed).items() if word in words}
+        for word in ("first", "second")
+    ]
+    (kernel,) = kernels_in(program)
+    assert lines_named(program, kernel) > set.union(*wanted)
+    checks = [line for line in program.lines if isinstance(line, AssertScalarLine)]
+    assert [lines_named(program, line) for line in checks] == wanted
+    (code,) = [line for line in program.lines if isinstance(line, SymbolDefinitionLine)]
+    assert lines_named(program, code) == set.union(*wanted)
 
 
 def copied(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:

@@ -161,7 +161,7 @@ def test_launches_fit_their_kernels() -> None:
         evolve(launch, buffers=("a",)),
         evolve(launch, buffers=("a", "e")),
         evolve(launch, symbols=("s0",)),
-        evolve(launch, messages=("no check",)),
+        evolve(launch, messages=("no check",), checked=((),)),
         evolve(launch, kernel=evolve(kernel, tiling=evolve(kernel.tiling, blocks=()))),
         evolve(
             launch,

@@ -24,6 +24,7 @@ from wrapperir.lowering.indexing import IndexRanges
 from wrapperir.lowering.kernel import SizeSymbols, symbol_intervals
 from wrapperir.lowering.loops import (
     Axis,
+    Check,
     InnerLoop,
     Instruction,
     Nest,
@@ -121,11 +122,17 @@ def flatten(nest: Nest, prefix: str, symbols: SizeSymbols) -> FlatNest | None:
     return FlatNest(
         parallel=parallel,
         inner=kept,
-        code=tuple(map(rename.instruction, code)),
+        code=tuple(_with_origins(rename.instruction(each), nest) for each in code),
         deep=tuple(deep),
         origins=nest.origins,
         stored={each.buffer: nest.origins for each in code if isinstance(each, Store)},
     )
+
+
+def _with_origins(instruction: Instruction, nest: Nest) -> Instruction:
+    if isinstance(instruction, Check) and not instruction.origins:
+        return evolve(instruction, origins=nest.origins)
+    return instruction
 
 
 def _kept(

@@ -52,7 +52,8 @@ class KernelLaunch:
     """A kernel and its arguments.
 
     ``buffers`` and ``symbols`` are the names in the graph, one for each of the kernel's
-    buffers and symbols.  ``messages`` are those of the nest's checks, in order.
+    buffers and symbols.  ``messages`` are those of the nest's checks, in order, and
+    ``checked`` what each of these comes from.
     ``in_place`` are results, each with the buffer whose memory it takes.
     """
 
@@ -60,6 +61,7 @@ class KernelLaunch:
     buffers: tuple[str, ...]
     symbols: tuple[str, ...] = ()
     messages: tuple[str, ...] = ()
+    checked: tuple[tuple[NodeOrigin, ...], ...] = ()
     origins: tuple[NodeOrigin, ...] = ()
     in_place: tuple[tuple[str, str], ...] = ()
 
@@ -68,11 +70,6 @@ class KernelLaunch:
         """The buffers that the kernel writes."""
         pairs = zip(self.buffers, self.kernel.buffers, strict=True)
         return tuple(name for name, buffer in pairs if buffer.access.writes)
-
-    @property
-    def fault_origins(self) -> tuple[NodeOrigin, ...]:
-        """What the kernel computes, if it has checks."""
-        return () if self.kernel.fault is None else self.origins
 
     def origins_of(self, buffer: str) -> tuple[NodeOrigin, ...]:
         """Return what the kernel computes, for a buffer that it writes."""
@@ -163,7 +160,7 @@ def kernel_of(
         else step
         for step in renamed_steps
     )
-    messages = tuple(each.message for each in code if isinstance(each, Check))
+    checks = [each for each in code if isinstance(each, Check)]
     device = buffers[next(iter(names))].device if names else CPU
     extents = [axis.extent for axis in all_axes(nest.axes, nest.body)]
     extents += [storage_extent(buffers[name]) for name in names]
@@ -182,7 +179,7 @@ def kernel_of(
             ScalarParameter(new, _symbol_dtype(symbols.get(name), is_short=is_short))
             for name, new in sizes.items()
         ),
-        fault=_fault_buffer() if messages and device.kind == "cpu" else None,
+        fault=_fault_buffer() if checks and device.kind == "cpu" else None,
         nest=Nest(name="", axes=_renamed_axes(nest.axes, axes, rename), body=body),
         tiling=evolve(
             tiling,
@@ -193,7 +190,8 @@ def kernel_of(
         kernel=kernel,
         buffers=tuple(names),
         symbols=tuple(sizes),
-        messages=messages,
+        messages=tuple(each.message for each in checks),
+        checked=tuple(each.origins or nest.origins for each in checks),
         origins=nest.origins,
     )
 
@@ -239,7 +237,7 @@ def _renamed_axes(
 
 def _without_message(instruction: Instruction) -> Instruction:
     if isinstance(instruction, Check):
-        return evolve(instruction, message="")
+        return evolve(instruction, message="", origins=())
     return instruction
 
 

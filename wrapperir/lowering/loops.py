@@ -142,12 +142,14 @@ class Scan:
 class Check:
     """Raise an error with ``message`` if ``condition``, a bool, is false.
 
-    Where ``mask`` is false, nothing is checked.
+    Where ``mask`` is false, nothing is checked.  ``origins`` are those of the nest that it
+    came from, once that is fused with others.
     """
 
     condition: str
     message: str
     mask: str | None = None
+    origins: tuple[NodeOrigin, ...] = field(default=(), eq=False)
 
 
 Instruction: TypeAlias = Union[Literal, IndexValue, Load, Apply, Store, Reduce, Scan, Check]

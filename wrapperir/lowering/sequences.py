@@ -50,9 +50,9 @@ class SequenceLaunch:
         return tuple(origin for each in self.launches for origin in each.origins)
 
     @property
-    def fault_origins(self) -> tuple[NodeOrigin, ...]:
-        """What the kernel with checks computes."""
-        return tuple(x for each in self.launches for x in each.fault_origins)
+    def checked(self) -> tuple[tuple[NodeOrigin, ...], ...]:
+        """What each check comes from."""
+        return tuple(origins for each in self.launches for origins in each.checked)
 
     def origins_of(self, buffer: str) -> tuple[NodeOrigin, ...]:
         """Return what the kernels compute that write a buffer."""

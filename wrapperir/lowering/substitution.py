@@ -208,5 +208,6 @@ class Substitution:
                 return Check(
                     condition=value(old.condition),
                     message=old.message,
+                    origins=old.origins,
                     mask=None if old.mask is None else value(old.mask),
                 )

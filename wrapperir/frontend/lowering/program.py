@@ -105,7 +105,8 @@ class ScheduleLines:
         ]
         arguments += [self.scope.resolve(wir.Symbol(name)) for name in launch.symbols]
         fault = None
-        checking = self._provenance(launch.fault_origins)
+        checked = [origin for origins in launch.checked for origin in origins]
+        checking = self._provenance(dict.fromkeys(checked))
         if kernel.fault is not None:
             fault = self._new_buffer(
                 "fault", kernel.fault.type, checking, wir.ZeroMode.ZERO_ON_CALL
@@ -120,7 +121,7 @@ class ScheduleLines:
             )
         )
         if fault is not None:
-            self._assert_no_fault(fault, launch.messages, checking)
+            self._assert_no_fault(fault, launch, checking)
 
     def _provenance(self, origins: Iterable[wir.NodeOrigin]) -> wir.Provenance:
         """Return the provenance of a kernel, with the views that it reads through."""
@@ -162,7 +163,10 @@ class ScheduleLines:
         return result
 
     def _assert_no_fault(
-        self, fault: str, messages: tuple[str, ...], provenance: wir.Provenance
+        self,
+        fault: str,
+        launch: KernelLaunch | SequenceLaunch,
+        provenance: wir.Provenance,
     ) -> None:
         """Append lines that raise the error of the check that failed."""
         symbol = self.scope.new_name(f"{fault}_code")
@@ -171,12 +175,13 @@ class ScheduleLines:
                 symbol=symbol, source=wir.ItemOf(fault), provenance=provenance
             )
         )
-        for number, message in enumerate(messages, start=1):
+        checks = zip(launch.messages, launch.checked, strict=True)
+        for number, (message, origins) in enumerate(checks, start=1):
             self.scope.lines.append(
                 wir.AssertScalarLine(
                     condition=wir.compare(wir.ExprOp.NE, wir.Symbol(symbol), number),
                     message=message,
-                    provenance=provenance,
+                    provenance=self._provenance(origins),
                 )
             )
 
