@@ -3,7 +3,7 @@
 import pytest
 
 from wrapperir.ir import OriginTable
-from wrapperir.report.equal_lines import equal_lines, join_modules, line_module
+from wrapperir.report.equal_lines import equal_lines, join_modules, line_modules
 from wrapperir.text import parse_program
 
 TEXT = """\
@@ -36,9 +36,9 @@ def test_lines_are_equal_if_only_names_and_numbers_of_layers_differ() -> None:
     program = parse_program(TEXT)
     table = OriginTable(program)
     assert equal_lines(program.lines, table) == (0, 0, 2, 3, 4, 5, 6)
-    assert [line_module(line, table) for line in program.lines[:2]] == [
-        "layers.0.fc",
-        "layers.1.fc",
+    assert [line_modules(line, table) for line in program.lines[:2]] == [
+        ("layers.0.fc",),
+        ("layers.1.fc",),
     ]
 
 
@@ -49,6 +49,7 @@ def test_lines_are_equal_if_only_names_and_numbers_of_layers_differ() -> None:
         (["layers.3", "layers.0", "layers.1", "layers.1"], "layers.0-1,3"),
         (["a.0.b.0", "a.1.b.1"], "a.0.b.0, a.1.b.1"),
         (["fc1", "fc2"], "fc1, fc2"),
+        (["a.0", "a.1.norm", "head", "a.1"], "a.0-1, a.1.norm, head"),
         (["fc"], "fc"),
         ([], ""),
     ],

@@ -116,7 +116,7 @@ kernels and operators:
 
 def test_lines_of_equal_layers_are_counted_together() -> None:
     layers = [
-        line(n, module=f"layers.{n}.fc", equal_to=("lines", 0), text=f"free %a{n}")
+        line(n, modules=(f"layers.{n}.fc",), equal_to=("lines", 0), text=f"free %a{n}")
         for n in range(3)
     ]
     shown = format_profile(profile([*layers, line(3)]))

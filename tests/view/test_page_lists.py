@@ -87,6 +87,50 @@ def test_lines_and_nodes_of_equal_layers_are_together_in_the_details(page: Page)
     assert "mm_4" in details.inner_text()
 
 
+TIED = """\
+wrapperir 1
+
+program @main(%x: f32[8, 8]) {
+  constant %w0: f32[8, 8] = "layers.0.fc.weight" tied "head.weight"
+  constant %w1: f32[8, 8] = "layers.1.fc.weight"
+  constant %b: f32[8, 8] = "layers.0.norm.bias"
+
+  %t = reinterpret %w0 as f32[8, 8; stride 1, 8] from(t)
+  %y = extern_kernel aten.mm.default(%x, %t) : f32[8, 8] from(mm, norm, add)
+  %z = extern_kernel aten.mm.default(%y, %w1) : f32[8, 8] from(mm_1)
+  free %y
+  return %z
+}
+
+origins {
+  t: aten.t.default in "layers.0.fc"
+  mm: aten.mm.default in "layers.0.fc"
+  norm: aten.native_layer_norm.default in "layers.0.norm"
+  add: aten.add.Tensor in "layers.1"
+  mm_1: aten.mm.default in "layers.1.fc"
+}
+"""
+
+
+def test_a_call_has_the_modules_of_all_its_nodes_and_the_parameters_that_it_uses(
+    opener: Opener,
+) -> None:
+    page = opener.open(format_view(viewed(TIED, [])), width=1600, height=1000)
+    page.locator(".panel[data-name=program] .line", has_text="%y = ").click()
+    details = page.locator("#details")
+    assert "in layers.0.fc, layers.0.norm, layers.1\n" in details.inner_text()
+    used = details.inner_text().split("Parameter that it uses")[1]
+    assert "%w0: f32[8, 8], tied to head.weight" in used
+    assert "%b" not in used
+    assert "%w1" not in used
+    page.click("#details .more:has-text('that it does not use, of its modules')")
+    assert "%b: f32[8, 8]" in details.inner_text()
+    page.evaluate("view.pin({ kind: 'node', index: view.links.nodes.name.indexOf('add') })")
+    assert "\nin layers.1\n" in details.inner_text()
+    cells = page.locator(".panel[data-name=kernels] .row:not(.head) .where")
+    assert "layers.0.fc, layers.0.norm, layers.1" in cells.all_inner_texts()
+
+
 def test_a_copy_says_which_views_made_it_necessary_and_for_whom(page: Page) -> None:
     page.locator(".panel[data-name=program] .line", has_text="clone.default(%t2)").click()
     details = page.locator("#details").inner_text()

@@ -19,7 +19,7 @@ from wrapperir.report import (
     build_timeline,
     equal_lines,
     line_head,
-    line_module,
+    line_modules,
     shown_symbols,
 )
 from wrapperir.report.profile import HOST
@@ -130,7 +130,7 @@ class _ProgramFacts:
             held_bytes=self.memory.blocks[tuple(block)].live[index],
             nodes=() if line.provenance is None else line.provenance.origins,
             source=self._origins.source_of(path),
-            module=line_module(line, self._origins),
+            modules=line_modules(line, self._origins),
             equal_to=self._equal[path],
             resolution_ns=count * mark.resolution,
         )

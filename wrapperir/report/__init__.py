@@ -2,7 +2,7 @@
 
 from wrapperir.report.build_timeline import build_timeline
 from wrapperir.report.copies import CopyReason, copy_reasons
-from wrapperir.report.equal_lines import equal_lines, line_module
+from wrapperir.report.equal_lines import equal_lines, line_modules
 from wrapperir.report.explained_parts import Explanation
 from wrapperir.report.explanation import explain
 from wrapperir.report.explanation_text import format_explanation, format_explanation_json
@@ -71,7 +71,7 @@ __all__ = [
     "kind_data",
     "line_flow",
     "line_head",
-    "line_module",
+    "line_modules",
     "model_parameters",
     "shown_symbols",
     "version_data",

@@ -49,24 +49,29 @@ def layer_pattern(module: str) -> str:
     return _NUMBER.sub("*", module)
 
 
-def line_module(line: BodyLine, table: OriginTable) -> str | None:
-    """Return the path of the module of the first node of a line that has one."""
+def line_modules(line: BodyLine, table: OriginTable) -> tuple[str, ...]:
+    """Return the paths of the modules of the nodes of a line, each once."""
     nodes = table.of(line.provenance)
-    return next((each.module for each in nodes if each.module is not None), None)
+    return tuple(dict.fromkeys(x.module for x in nodes if x.module is not None))
 
 
 def join_modules(paths: Iterable[str]) -> str:
-    """Return the paths of equal layers as one: ``layers.0-11.mlp``.
+    """Return the paths of equal layers as one each: ``layers.0-11.mlp, head``.
 
     Paths that differ in more than one number are listed.
     """
-    found = list(dict.fromkeys(paths))
-    parts = [path.split(".") for path in found]
-    if len({layer_pattern(path) for path in found}) == 1:
-        columns = [list(dict.fromkeys(column)) for column in zip(*parts, strict=True)]
-        if sum(len(column) > 1 for column in columns) <= 1:
-            return ".".join(map(_join_numbers, columns))
-    return ", ".join(found)
+    equal: dict[str, dict[str, None]] = {}
+    for path in paths:
+        equal.setdefault(layer_pattern(path), {})[path] = None
+    return ", ".join(_join_layers(list(found)) for found in equal.values())
+
+
+def _join_layers(paths: Sequence[str]) -> str:
+    parts = [path.split(".") for path in paths]
+    columns = [list(dict.fromkeys(column)) for column in zip(*parts, strict=True)]
+    if sum(len(column) > 1 for column in columns) <= 1:
+        return ".".join(map(_join_numbers, columns))
+    return ", ".join(paths)
 
 
 def _join_numbers(column: Sequence[str]) -> str:

@@ -47,8 +47,8 @@ class ExplainedLine:
     """A line: its number in the text, its text, and what it came from.
 
     ``nodes`` are those of its origins that are asked for, ``others`` the rest.  ``does``
-    says what the line does with the buffer that is explained.  ``module`` is that of its
-    first node, and ``equal_to`` the number of the first line that does the same for an
+    says what the line does with the buffer that is explained.  ``modules`` are those of
+    its nodes, and ``equal_to`` the number of the first line that does the same for an
     equal layer.
     """
 
@@ -60,7 +60,7 @@ class ExplainedLine:
     kernel: str | None = None
     values: tuple[str, ...] = ()
     does: tuple[str, ...] = ()
-    module: str | None = None
+    modules: tuple[str, ...] = ()
     equal_to: int | None = None
     copies: tuple[ExplainedCopy, ...] = ()
 

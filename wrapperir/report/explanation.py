@@ -18,7 +18,7 @@ from wrapperir.ir import (
 from wrapperir.ir.blocks import walk_places
 from wrapperir.ir.effects import Effects, Origin
 from wrapperir.report.copies import copy_reasons
-from wrapperir.report.equal_lines import equal_lines, line_module
+from wrapperir.report.equal_lines import equal_lines, line_modules
 from wrapperir.report.explained_parts import (
     ExplainedCopy,
     ExplainedLine,
@@ -237,7 +237,7 @@ class _SubjectSearch:
                     )
                 )
             ),
-            module=line_module(line, self.table),
+            modules=line_modules(line, self.table),
             equal_to=self._number(self.equal[found.index]),
             copies=tuple(self._copies(found.index)),
         )

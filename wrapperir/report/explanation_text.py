@@ -98,7 +98,7 @@ def _rows_of_equal(equal: list[ExplainedLine]) -> Iterator[str]:
     number = "" if line.number is None else f"{line.number}: "
     yield f"  {number}{does}{visible(line.text)}"
     if others:
-        modules = join_modules(x.module for x in equal if x.module is not None)
+        modules = join_modules(path for x in equal for path in x.modules)
         where = f", in {visible(modules)}" if modules else ""
         numbers = listed(tuple(f"{each.number}" for each in others if each.number))
         yield f"      {len(equal)} times{where}; also {numbers}"
@@ -221,7 +221,7 @@ def line_object(line: ExplainedLine) -> dict[str, object]:
         "kernel": line.kernel,
         "values": line.values,
         "does": line.does,
-        "module": line.module,
+        "modules": line.modules,
         "equal_to": line.equal_to,
         "copies": [
             {

@@ -38,7 +38,7 @@ class LineFlow:
     Lines are indices in the order of the text.  ``sources`` has the lines that last wrote
     what a line reads, ``reads`` these with the name of the memory that they wrote, and
     ``views`` the lines whose views it reads that through.  ``writes`` has what a line
-    writes.
+    writes, and ``memories`` the names of all memory that it reads.
     """
 
     lines: tuple[BodyLine, ...]
@@ -47,6 +47,15 @@ class LineFlow:
     reads: tuple[tuple[tuple[int, str], ...], ...]
     views: tuple[tuple[int, ...], ...]
     writes: tuple[tuple[LineWrite, ...], ...]
+    memories: tuple[tuple[str, ...], ...]
+
+    def users(self) -> dict[str, tuple[int, ...]]:
+        """Return the lines that read or write memory, by its name."""
+        found: dict[str, dict[int, None]] = {}
+        for line, (read, writes) in enumerate(zip(self.memories, self.writes, strict=True)):
+            for name in (*read, *(each.memory for each in writes)):
+                found.setdefault(name, {})[line] = None
+        return {name: tuple(lines) for name, lines in found.items()}
 
     def readers(self) -> dict[tuple[int, str], list[int]]:
         """Return the lines that read what a line wrote, by that line and the memory."""
@@ -91,6 +100,7 @@ def line_flow(program: Program) -> LineFlow:
         reads=tuple(values.reads),
         views=tuple(values.views),
         writes=tuple(values.writes),
+        memories=tuple(values.memories),
     )
 
 
@@ -110,6 +120,7 @@ class _Values:
     reads: list[tuple[tuple[int, str], ...]] = field(factory=list[Any])
     views: list[tuple[int, ...]] = field(factory=list[tuple[int, ...]])
     writes: list[tuple[LineWrite, ...]] = field(factory=list[tuple[LineWrite, ...]])
+    memories: list[tuple[str, ...]] = field(factory=list[tuple[str, ...]])
     _roots: dict[str, str] = field(factory=dict[str, str])
     _viewed: dict[str, tuple[int, ...]] = field(factory=dict[str, tuple[int, ...]])
     _writers: dict[str, int] = field(factory=dict[str, int])
@@ -122,6 +133,7 @@ class _Values:
         reads = (each.name for each in done.accesses if each.reads)
         read = [name for name in reads if name not in written_only]
         roots = _each(self._root(name) for name in read)
+        self.memories.append(roots)
         known = [(self._writers[root], root) for root in roots if root in self._writers]
         self.reads.append(tuple(known))
         self.views.append(_each(x for name in read for x in self._viewed.get(name, ())))

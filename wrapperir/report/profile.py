@@ -36,7 +36,7 @@ class LineProfile:
             buffers outside pools.
         nodes: The nodes of the graph that it came from.
         source: The place in the user's source, ``model.py:12``.
-        module: The path of the module of its first node, ``layers.0.mlp``.
+        modules: The paths of the modules of its nodes, ``layers.0.mlp``.
         equal_to: The place of the first line that does the same for an equal layer.
     """
 
@@ -55,7 +55,7 @@ class LineProfile:
     held_bytes: int | None
     nodes: tuple[str, ...] = ()
     source: str | None = None
-    module: str | None = None
+    modules: tuple[str, ...] = ()
     equal_to: LinePath | None = None
     resolution_ns: int = 0
 

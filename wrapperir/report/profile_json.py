@@ -74,6 +74,6 @@ def _line_object(line: LineProfile) -> dict[str, object]:
         "bandwidth": line.bandwidth,
         "nodes": line.nodes,
         "source": line.source,
-        "module": line.module,
+        "modules": line.modules,
         "equal_to": line.equal_to,
     }

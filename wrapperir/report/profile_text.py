@@ -127,7 +127,7 @@ def _times(equal: KernelProfile) -> str:
     """Return how often equal lines run, and in which layers."""
     if equal.calls < 2:
         return ""
-    modules = (line.module for line in equal.lines if line.module is not None)
+    modules = (path for line in equal.lines for path in line.modules)
     where = join_modules(modules) if len(equal.lines) > 1 else ""
     return f" ({equal.calls} times, in {where})" if where else f" ({equal.calls} times)"
 

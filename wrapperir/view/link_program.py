@@ -71,7 +71,7 @@ def link_program(
         files=tuple(map(read_file, files)),
         copies=_copies(program, flow),
         values=_values(program, flow),
-        parameters=_parameters(program),
+        parameters=_parameters(program, flow),
         codes=tuple(codes),
     )
 
@@ -125,10 +125,15 @@ def _values(program: wir.Program, flow: LineFlow) -> tuple[LinkedValue, ...]:
     )
 
 
-def _parameters(program: wir.Program) -> tuple[LinkedParameter, ...]:
+def _parameters(program: wir.Program, flow: LineFlow) -> tuple[LinkedParameter, ...]:
+    users = flow.users()
     return tuple(
         LinkedParameter(
-            name=each.name, path=each.path, type=format_type(each.type), tied=each.tied
+            name=each.name,
+            path=each.path,
+            type=format_type(each.type),
+            tied=each.tied,
+            lines=users.get(each.name, ()),
         )
         for each in model_parameters(program)
     )

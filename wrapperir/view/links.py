@@ -98,13 +98,14 @@ class LinkedValue:
 class LinkedParameter:
     """A value that the user's model holds: its name, its dotted path, and its type.
 
-    ``tied`` are other paths of the same value.
+    ``tied`` are other paths of the same value, and ``lines`` those that read or write it.
     """
 
     name: str
     path: str
     type: str
     tied: tuple[str, ...] = ()
+    lines: tuple[int, ...] = ()
 
 
 @frozen(kw_only=True)

@@ -16,7 +16,7 @@ class Details {
       addSpan(this.element, "Point at a line, a kernel or a node to see what belongs to it.", "hint");
       return;
     }
-    this.title(lit.target);
+    this.title(lit);
     const found = [...lit.lines].sort((a, b) => a - b);
     this.lines(found);
     const isPeak = this.isPeak(lit.target);
@@ -24,7 +24,7 @@ class Details {
     this.copies(found);
     this.kernels([...lit.kernels]);
     this.stacks([...lit.nodes]);
-    this.parameters([...lit.nodes]);
+    this.parameters(lit);
     this.code(lit);
     if (lit.target.kind === "line" && !isPeak) this.alive(lit.target.index);
   }
@@ -75,10 +75,13 @@ class Details {
     });
   }
 
-  title(target) {
+  title({ target, nodes }) {
     const title = document.createElement("h2");
     title.textContent = this.view.nameOf(target);
     this.element.append(title);
+    const { module } = this.view.links.nodes;
+    const modules = joinModules([...nodes].map((node) => module[node]));
+    if (modules) addSpan(this.element, `in ${modules}`, "place");
     if (target.kind !== "decision") return;
     const { decisions } = this.view.data;
     const bytes = decisions.bytes[target.index];
@@ -98,7 +101,7 @@ class Details {
     this.list(groupBy(found, (line) => lines.alike[line]), (row, [line, ...others]) => {
       this.line(row, line);
       if (!others.length) return;
-      const modules = joinModules([line, ...others].map((each) => this.view.links.moduleOf(each)));
+      const modules = this.view.links.modulesOf([line, ...others]);
       const where = modules ? ` in ${modules}` : "";
       addOpener(row, `${others.length + 1} times${where}: ${others.length} more`, (place) => {
         addSome(place, others, MOST_SHOWN, (parent, other) => this.line(addSpan(parent, "", "place"), other));
@@ -238,20 +241,38 @@ class Details {
     });
   }
 
-  // What the modules of nodes hold; with equal layers, that of the first.
-  parameters(found) {
+  // The parameters that lines use, then others that the modules of nodes hold; with equal layers,
+  // those of the first.
+  parameters({ lines, nodes }) {
     const { links, data } = this.view;
-    const { parameters } = data;
-    const modules = new Map(found.map((node) => [layerPattern(links.nodes.module[node]), links.nodes.module[node]]).reverse());
-    const shown = new Set(modules.values());
-    const holder = (path) => path.split(".").slice(0, -1).join(".");
-    const held = [...parameters.path.keys()].filter((each) => shown.has(holder(parameters.path[each]) || null));
-    if (!held.length) return;
-    this.heading(held.length === 1 ? "Parameter of its module" : "Parameters of its modules");
-    this.list(held, (row, each) => {
-      this.goTo(row, { kind: "value", index: parameters.name[each] }, parameters.path[each], "mono");
-      addSpan(row, `%${parameters.name[each]}: ${parameters.type[each]}`, "facts");
+    const { path, tied, lines: users } = data.parameters;
+    const all = [...path.keys()];
+    const isUsed = (each) => users[each].some((line) => lines.has(line));
+    const used = all.filter(isUsed);
+    const shown = new Set([...nodes].map((node) => layerPattern(links.nodes.module[node])));
+    const holder = (each) => layerPattern(each).split(".").slice(0, -1).join(".");
+    const others = all.filter((each) => !isUsed(each) && [path[each], ...tied[each]].some((name) => shown.has(holder(name) || "")));
+    const byLayer = (found) => groupBy(found, (each) => layerPattern(path[each]));
+    const add = (row, [first, ...equal]) => {
+      this.parameter(row, first);
+      if (equal.length) addOpener(row, `and ${equal.length} more of equal layers`, (place) => equal.forEach((each) => this.parameter(addSpan(place, "", "place"), each)));
+    };
+    if (used.length) {
+      this.heading(used.length === 1 ? "Parameter that it uses" : "Parameters that it uses");
+      this.list(byLayer(used), add);
+    }
+    const rest = byLayer(others);
+    if (!rest.length) return;
+    addOpener(addSpan(this.element, "", "item"), `${rest.length} that it does not use, of its modules`, (place) => {
+      for (const group of rest) add(addSpan(place, "", "place"), group);
     });
+  }
+
+  parameter(row, index) {
+    const { name, path, type, tied } = this.view.data.parameters;
+    this.goTo(row, { kind: "value", index: name[index] }, path[index], "mono");
+    const others = tied[index].length ? `, tied to ${tied[index].join(", ")}` : "";
+    addSpan(row, `%${name[index]}: ${type[index]}${others}`, "facts");
   }
 
   // Each range of each file that lines of what is lit became.

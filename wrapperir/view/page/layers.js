@@ -37,15 +37,17 @@ function compareNumbers(a, b) {
   return at < 0 ? a.length - b.length : a[at] - (b[at] ?? -1);
 }
 
-// The paths of equal layers as one, "layers.0–11.mlp"; others are listed.
+// The paths of equal layers as one each, "layers.0–11.mlp, head".
 function joinModules(paths) {
   const found = [...new Set(paths.filter(Boolean))];
-  if (new Set(found.map(layerPattern)).size === 1) {
-    const parts = found.map((path) => path.split("."));
-    const columns = parts[0].map((_, at) => [...new Set(parts.map((each) => each[at]))]);
-    if (columns.filter((column) => column.length > 1).length <= 1) return columns.map(joinNumbers).join(".");
-  }
-  return found.join(", ");
+  return groupBy(found, layerPattern).map(joinLayers).join(", ");
+}
+
+function joinLayers(paths) {
+  const parts = paths.map((path) => path.split("."));
+  const columns = parts[0].map((_, at) => [...new Set(parts.map((each) => each[at]))]);
+  if (columns.filter((column) => column.length > 1).length <= 1) return columns.map(joinNumbers).join(".");
+  return paths.join(", ");
 }
 
 function joinNumbers(column) {

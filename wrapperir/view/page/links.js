@@ -35,6 +35,11 @@ class Links {
     return node === undefined ? null : this.nodes.module[node];
   }
 
+  // The paths of the modules of all nodes of lines; those of equal layers are one.
+  modulesOf(lines) {
+    return joinModules(lines.flatMap((line) => this.lines.nodes[line]).map((node) => this.nodes.module[node]));
+  }
+
   // What a call calls.
   calledBy(line) {
     const kernel = this.lines.kernel[line];

@@ -10,7 +10,7 @@ function callRows(links) {
     name,
     calls,
     first: calls.length ? lines.number[Math.min(...calls)] : "",
-    where: joinModules(calls.map((line) => links.moduleOf(line))),
+    where: links.modulesOf(calls),
     nodes: new Set(calls.flatMap((line) => lines.nodes[line])).size,
     reads: total(calls, lines.reads),
     writes: total(calls, lines.writes),
@@ -32,7 +32,7 @@ function callRows(links) {
 
 const CALL_COLUMNS = {
   name: { title: "kernel or operator", text: (row) => row.name },
-  where: { title: "module", text: (row) => row.where },
+  where: { title: "modules", text: (row) => row.where },
   first: { title: "line", text: (row) => row.first, by: (row) => -row.first },
   calls: { title: "calls", text: (row) => row.calls.length, by: (row) => row.calls.length },
   nodes: { title: "nodes", text: (row) => row.nodes, by: (row) => row.nodes },
