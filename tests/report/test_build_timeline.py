@@ -51,12 +51,43 @@ origins {
     x, a = memory.buffers
     assert (x.kind, x.begin, x.end, x.line) == (BufferKind.INPUT, 0, 3, None)
     assert (a.kind, a.begin, a.end, a.line) == (BufferKind.ALLOCATED, 0, 6, 0)
+    assert [a.name_at(line) for line in range(6)] == ["a", "a", "a", "a", "b", "b"]
     assert (a.aliases, a.writer, a.type) == (("v", "b"), 5, "f32[128]")
     assert a.provenance == "m.py:7, aten.f, n0 and 1 more"
     assert [line.number for line in version.lines] == [4, 5, 6, 7, 8, 9]
     assert version.lines[0].text == "%a = allocate f32[128]"
     assert memory.live == memory.held == (512,) * 6
     assert memory.uncounted == (256, 256, 256, 0, 0, 0)
+
+
+SCALAR = """\
+program @main(%x: f32[64]) {
+  %a = allocate f32[16]
+  free %a
+  %b = extern_kernel aten.sin.default(%x) : f32[64]
+  %c = extern_kernel aten.cos.default(%b) : f32[4096]
+  %n = allocate f32[]
+  extern_kernel aten.zero_.default(%n) writes(%n)
+  free %n
+  free %b
+  return %c
+}
+"""
+
+
+def test_the_line_that_took_most_of_the_peak_is_known() -> None:
+    memory = memory_of(SCALAR)
+    assert memory.peak == 256 + 16384 + 64
+    assert (memory.peak_line, memory.peak_rise) == (4, (3, 16384))
+    within = SCALAR.replace("  %a =", "  %pool = allocate_pool pool[65536]\n  %a =")
+    for name in ("%a", "%n"):
+        within = within.replace(f"{name} = allocate", f"{name} = place")
+    memory = memory_of(
+        within.replace("f32[16]", "f32[16] in %pool at 0")
+        .replace("f32[]", "f32[] in %pool at 0")
+        .replace("  free %b\n", "  free %b\n  free %pool\n")
+    )
+    assert memory.peak_rise == (4, 16384)
 
 
 def test_allocations_are_pools_buffers_in_none_and_results() -> None:
@@ -289,6 +320,12 @@ def test_any_program_has_the_peak_that_the_analysis_finds(program: Program) -> N
         assert max((m.peak for m in version.memories), default=0) <= peak
     for memory in version.memories:
         assert memory.lower_bound <= memory.peak
+        rise, taken = memory.peak_rise
+        assert 0 <= rise <= memory.peak_line
+        assert taken <= memory.peak
+        for buffer in memory.buffers:
+            for at in range(buffer.begin, buffer.end):
+                assert buffer.name_at(at) in (buffer.name, *buffer.aliases)
         check_addresses(memory)
 
 

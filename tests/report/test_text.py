@@ -3,8 +3,17 @@ import json
 import pytest
 
 from tests.report.reports import HOSTILE, hostile_report, small_report
-from wrapperir.report import format_html, format_perfetto, format_report, visible
+from tests.report.test_build_timeline import SCALAR
+from wrapperir.report import (
+    MemoryReport,
+    build_timeline,
+    format_html,
+    format_perfetto,
+    format_report,
+    visible,
+)
 from wrapperir.report.text import format_bytes
+from wrapperir.text import parse_with_positions
 
 
 def test_a_report_reads_as_text() -> None:
@@ -38,6 +47,16 @@ as given, cpu:
         "in pools       2 of 3 buffers, with 77.8% of their bytes; at the peak 75.0%\n"
         in planned
     )
+
+
+def test_a_small_last_piece_of_the_peak_is_told_from_most_of_it() -> None:
+    parsed = parse_with_positions(f"wrapperir 1\n\n{SCALAR}")
+    version = build_timeline(parsed.program, parsed.positions, {}, "as given")
+    report = MemoryReport(program="main", source="scalar.wir", versions=(version,))
+    assert (
+        "peak           16.3 KiB (16,704 bytes) at line 8, 1.000 of the lower bound\n"
+        "  most of it     16 KiB (16,384 bytes) taken at line 7, just before\n"
+    ) in format_report(report)
 
 
 def test_text_of_a_program_makes_no_lines_and_moves_no_cursor() -> None:

@@ -87,6 +87,38 @@ def test_the_peak_lists_what_is_alive_there(small: Page) -> None:
     assert "Alive here on cpu" in small.locator("#details").inner_text()
 
 
+REUSED = """\
+wrapperir 1
+
+program @main(%x: f32[64]) {
+  %a = extern_kernel aten.sin.default(%x) : f32[64]
+  %b = reuse %a as f32[64]
+  extern_kernel aten.cos.out(%x, out = %b) writes(%b)
+  %c = extern_kernel aten.exp.default(%b) : f32[64]
+  %n = allocate f32[]
+  extern_kernel aten.zero_.default(%n) writes(%n)
+  free %n
+  free %b
+  return %c
+}
+"""
+
+
+def test_the_peak_has_names_as_they_are_there_and_the_line_that_took_most(
+    opener: Opener,
+) -> None:
+    page = opener.open(format_view(viewed(REUSED, [])), height=1000)
+    page.click("#peak")
+    details = page.locator("#details")
+    assert details.locator("h2").inner_text() == "line 8"
+    alive = details.inner_text().split("Alive at the peak")[1]
+    assert "%b" in alive
+    assert "%a" not in alive
+    assert "Most of it, 256 bytes, was taken just before, at line 7" in alive
+    details.locator("button", has_text="line 7").click()
+    assert details.locator("h2").inner_text() == "line 7"
+
+
 def test_a_pass_lists_the_values_that_it_removed(page: Page) -> None:
     page.click("#tabs [data-panel=passes]")
     values = page.locator("#step-values")

@@ -1,7 +1,7 @@
 """Makes a program's timeline from what the analysis knows of its storages."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from wrapperir.analysis import StorageKind, analyze_memory
 from wrapperir.diagnostics import LinePath, Position
@@ -11,6 +11,7 @@ from wrapperir.ir import (
     OriginTable,
     PoolType,
     Program,
+    ReuseLine,
     TensorType,
 )
 from wrapperir.planning import Buffer, Sections, first_fit
@@ -148,8 +149,19 @@ def _buffer(span: StorageSpan, address: int, flat: FlatLines) -> TimelineBuffer:
         offset=None if span.within is None else span.offset,
         line=None if before else span.line,
         writer=span.writer,
+        renamed=tuple(_renamed(span, flat)),
         provenance="" if before else next(filter(None, origins), ""),
     )
+
+
+def _renamed(span: StorageSpan, flat: FlatLines) -> Iterator[tuple[int, str]]:
+    """Yield the lines that reuse a storage, each with its new name."""
+    if len(span.storage.names) == 1:
+        return
+    for index in range(span.begin, span.end):
+        line = flat.bodies[index]
+        if isinstance(line, ReuseLine) and line.result in span.storage.names:
+            yield index, line.result
 
 
 def _pool(span: StorageSpan, address: int) -> TimelinePool:

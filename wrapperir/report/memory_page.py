@@ -74,12 +74,16 @@ def _memory(memory: MemoryTimeline) -> PageData:
         "uncounted": list(memory.uncounted),
         "peak": memory.peak,
         "peakLine": memory.peak_line,
+        "peakRise": list(memory.peak_rise) if memory.peak else [],
         "lowerBound": memory.lower_bound,
         "largest": [positions[id(buffer)] for buffer in at_peak(memory)[:LARGEST]],
         "buffers": {
             **_columns(buffers, "name", "type", "size", "begin", "end", "address"),
             **_columns(buffers, "line", "writer", "provenance"),
             "also": [visible(", ".join(f"%{n}" for n in b.aliases)) for b in buffers],
+            "renamed": [
+                [[since, visible(name)] for since, name in b.renamed] for b in buffers
+            ],
             "kind": [kinds.index(b.kind) for b in buffers],
             "place": [_place(b) for b in buffers],
         },

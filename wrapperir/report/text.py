@@ -82,6 +82,7 @@ def summary(version: ProgramTimeline, memory: MemoryTimeline) -> list[tuple[str,
     where = place(version, memory.peak_line)
     rows = [
         ("peak", f"{_exact(memory.peak)} at {where}{ratio}"),
+        *_rise(version, memory),
         ("lower bound", f"{_exact(bound)}, the most that is live at a line"),
         (
             "allocations",
@@ -98,6 +99,15 @@ def summary(version: ProgramTimeline, memory: MemoryTimeline) -> list[tuple[str,
     if uncounted := max(memory.uncounted, default=0):
         rows.append(("not counted", f"{_exact(uncounted)} of {UNCOUNTED}"))
     return rows
+
+
+def _rise(version: ProgramTimeline, memory: MemoryTimeline) -> Iterator[tuple[str, str]]:
+    """Yield the line that took most of the peak's bytes, if that is another one."""
+    if not memory.peak:
+        return
+    line, bytes = memory.peak_rise
+    if line != memory.peak_line:
+        yield "most of it", f"{_exact(bytes)} taken at {place(version, line)}, just before"
 
 
 def _share(memory: MemoryTimeline) -> str:
@@ -131,7 +141,13 @@ def _largest(version: ProgramTimeline, memory: MemoryTimeline) -> Iterator[str]:
     what = "the largest buffer" if len(shown) == 1 else f"the {len(shown)} largest buffers"
     yield f"  {what} of {len(alive)} live at {place(version, memory.peak_line)}:"
     rows = [
-        (format_bytes(b.size), f"%{b.name}", b.type, lifetime(version, b)) for b in shown
+        (
+            format_bytes(b.size),
+            f"%{b.name_at(memory.peak_line)}",
+            b.type,
+            lifetime(version, b),
+        )
+        for b in shown
     ]
     first, second, third, _ = (max(map(len, column)) for column in zip(*rows, strict=True))
     for buffer, (size, name, type, when) in zip(shown, rows, strict=True):

@@ -52,6 +52,7 @@ class TimelineBuffer:
 
     ``size`` and ``address`` are in bytes; ``offset`` is that in its ``pool``, if it has
     one.  ``aliases`` are its other names: views of it, and what it was reused as.
+    ``renamed`` has each line that reuses it, and its name from then on.
     ``line`` is the index of the line that makes it, ``None`` for inputs and constants;
     ``writer`` is the index of the first line that writes allocated memory.
     ``provenance`` says where in the user's source they come from.
@@ -70,6 +71,12 @@ class TimelineBuffer:
     line: int | None = None
     writer: int | None = None
     provenance: str = ""
+    renamed: tuple[tuple[int, str], ...] = ()
+
+    def name_at(self, line: int) -> str:
+        """Return its name at a line: the one that it was last reused as, or the first."""
+        names = [name for since, name in self.renamed if since <= line]
+        return names[-1] if names else self.name
 
 
 @frozen(kw_only=True)
@@ -119,6 +126,25 @@ class MemoryTimeline:
         """The index of the first line at the peak where the most bytes are live."""
         both = list(zip(self.held, self.live, strict=True))
         return both.index(max(both)) if both else 0
+
+    @property
+    def peak_rise(self) -> tuple[int, int]:
+        """The line that took most of the bytes before the peak, and how many it took.
+
+        It is the peak line, or an earlier one since bytes last fell.  Bytes are those held,
+        or those live where the peak line takes nothing more.
+        """
+        if not self.held:
+            return 0, 0
+        last = self.peak_line
+        held = [0, *self.held[: last + 1]]
+        bytes = held if held[-1] > held[-2] else [0, *self.live[: last + 1]]
+        first = last
+        while first > 0 and bytes[first] <= bytes[first + 1]:
+            first -= 1
+        rises = [bytes[line + 1] - bytes[line] for line in range(first, last + 1)]
+        most = max(rises)
+        return last - rises[::-1].index(most), most
 
     @property
     def allocations(self) -> int:

@@ -27,6 +27,12 @@ function lifetime(version, buffers, index) {
   return first === last ? `line ${first}` : `lines ${first}–${last}`;
 }
 
+// The name of a buffer at a line: the one that it was last reused as.
+function nameAt(buffers, index, line) {
+  const found = buffers.renamed[index].findLast(([since]) => since <= line);
+  return found ? found[1] : buffers.name[index];
+}
+
 function describeBuffer(kinds, version, buffers, index) {
   const lines = [`%${buffers.name[index]}: ${exactBytes(buffers.size[index])}`];
   if (buffers.also[index]) lines.push(`also ${buffers.also[index]}`);

@@ -58,7 +58,7 @@ function drawLargest() {
     const row = document.createElement("tr");
     row.dataset.buffer = index;
     cell(row, formatBytes(buffers.size[index]), "number");
-    cell(row, `%${buffers.name[index]}`, "mono");
+    cell(row, `%${nameAt(buffers, index, memory.peakLine)}`, "mono");
     cell(row, lifetime(version, buffers, index).replace(/^lines? /, ""), "");
     const line = buffers.line[index];
     const maker = cell(row, "", "mono made");

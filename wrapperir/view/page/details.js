@@ -36,15 +36,22 @@ class Details {
 
   // The buffers that a call holds at a line, the largest first.
   alive(line) {
-    for (const { name, live, held, peakLine, buffers } of this.view.data.memory.memories) {
+    for (const { name, live, held, peakLine, peakRise, buffers } of this.view.data.memory.memories) {
       const isAlive = (index) => buffers.begin[index] <= line && line < buffers.end[index];
       const found = [...buffers.name.keys()].filter((index) => this.view.counted[buffers.kind[index]] && isAlive(index));
       if (!found.length) continue;
       const more = held[line] === live[line] ? "" : `, ${formatBytes(held[line])} held`;
       this.heading(`${line === peakLine ? "Alive at the peak" : "Alive here"} on ${name}: ${formatBytes(live[line])}${more}`);
+      const [riseLine, bytes] = peakRise;
+      if (line === peakLine && riseLine !== undefined && riseLine !== line) {
+        const row = addSpan(this.element, "", "place");
+        row.append(`Most of it, ${formatBytes(bytes)}, was taken just before, at `);
+        this.goTo(row, { kind: "line", index: riseLine }, `line ${this.view.links.lines.number[riseLine]}`);
+      }
       found.sort((a, b) => buffers.size[b] - buffers.size[a]);
       this.list(found, (row, index) => {
-        this.goTo(row, { kind: "value", index: buffers.name[index] }, `%${buffers.name[index]}`, "mono");
+        const own = nameAt(buffers, index, line);
+        this.goTo(row, { kind: "value", index: own }, `%${own}`, "mono");
         addSpan(row, `${formatBytes(buffers.size[index])}, ${lifetime(this.view.data.memory, buffers, index)}`, "facts");
       });
     }
