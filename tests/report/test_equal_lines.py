@@ -42,6 +42,30 @@ def test_lines_are_equal_if_only_names_and_numbers_of_layers_differ() -> None:
     ]
 
 
+TWO_BUFFERS = """\
+wrapperir 1
+
+program @main() {
+  %a0 = allocate f32[8] from(sin_0)
+  %b0 = allocate f32[8] from(sin_0)
+  %a1 = allocate f32[8] from(sin_1)
+  %b1 = allocate f32[8] from(sin_1)
+  return
+}
+
+origins {
+  place 0: "model.py" 5 "forward"
+  sin_0: aten.sin.default in "layers.0" at 0
+  sin_1: aten.sin.default in "layers.1" at 0
+}
+"""
+
+
+def test_two_buffers_of_one_layer_are_equal_to_those_of_another_in_order() -> None:
+    program = parse_program(TWO_BUFFERS)
+    assert equal_lines(program.lines, OriginTable(program)) == (0, 1, 0, 1)
+
+
 @pytest.mark.parametrize(
     ("paths", "joined"),
     [

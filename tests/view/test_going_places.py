@@ -77,6 +77,46 @@ def test_a_kernel_of_the_outline_is_pinned(small: Page) -> None:
     assert lit(small, "source") == ["return scale(torch.relu(y))", "return x * 2"]
 
 
+def test_a_kernel_of_the_list_shows_its_call_and_leads_to_its_definition(
+    opener: Opener, tmp_path: Path
+) -> None:
+    text = write_model(tmp_path)
+    text = text.replace("  source {\n", "  source {\n" + "    | // filler\n" * 300)
+    page = opener.open(format_view(viewed(text, [])), height=1000)
+    calls = [n for n, line in enumerate(text.splitlines()) if "kernel_call" in line]
+    page.evaluate("view.panes.program.list.reveal(0)")
+    in_sight = "(row) => view.panes.program.list.isInSight(row)"
+    assert [page.evaluate(in_sight, row) for row in (2, *calls)] == [True, False]
+    row = page.locator(".panel[data-name=kernels] .line", has_text="@fused")
+    assert "1 of 1" in row.inner_text()
+    row.click()
+    assert [page.evaluate(in_sight, row) for row in (2, *calls)] == [False, True]
+    assert "kernel 1 of 1, cpp" in page.locator("#details").inner_text()
+    page.click("#details button:has-text('defined at line 3')")
+    assert [page.evaluate(in_sight, row) for row in (2, *calls)] == [True, False]
+    assert page.locator("#details h2").inner_text() == "kernel @fused"
+    assert search(page, "kernel 1 of 1") == ["1@fused  kernel 1 of 1"]
+
+
+def test_a_line_of_the_source_without_operators_says_so_and_which_are_near(
+    small: Page,
+) -> None:
+    details = small.locator("#details")
+    click(small, "source", "def forward(self, x, w)")
+    assert "No operator that is left in the program" in details.inner_text()
+    below = details.inner_text().split("Lines below it that have operators")[1]
+    assert [line for line in below.split("\n") if line] == [
+        "6y = x @ w",
+        "7return scale(torch.relu(y))",
+    ]
+    assert lit(small, "source") == ["def forward(self, x, w):"]
+    click(small, "source", "import torch")
+    near = details.inner_text().split("The nearest lines that have operators")[1]
+    assert near.split() == ["6y", "=", "x", "@", "w"]
+    details.locator("button", has_text="6").click()
+    assert lit(small, "source") == ["y = x @ w"]
+
+
 def test_the_peak_lists_what_is_alive_there(small: Page) -> None:
     small.click("#peak")
     details = small.locator("#details").inner_text()

@@ -16,13 +16,19 @@ def equal_lines(lines: Sequence[BodyLine], table: OriginTable) -> tuple[int, ...
 
     Equal lines come from the same operators at the same places in the source.  They differ
     in the names of values, in the places of buffers in pools, and in the numbers in the
-    paths of modules only.
+    paths of modules only.  Lines of the same nodes, such as two buffers of one kernel, are
+    not equal to each other, but to those of other layers in their order.
     """
     first: dict[Hashable, int] = {}
-    return tuple(
-        first.setdefault(_likeness(line, table) or index, index)
-        for index, line in enumerate(lines)
-    )
+    times: dict[Hashable, int] = {}
+    found: list[int] = []
+    for index, line in enumerate(lines):
+        likeness = _likeness(line, table)
+        own = likeness, () if line.provenance is None else line.provenance.origins
+        times[own] = times.get(own, 0) + 1
+        key = index if likeness is None else (likeness, times[own])
+        found.append(first.setdefault(key, index))
+    return tuple(found)
 
 
 def _likeness(line: BodyLine, table: OriginTable) -> Hashable:

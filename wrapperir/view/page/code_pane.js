@@ -42,7 +42,7 @@ class CodePane {
 
   pin(row) {
     this.cursor = row;
-    this.view.pin(this.text.targetAt(row), this);
+    this.view.pin(this.text.targetAt(row) ?? this.text.unlinkedAt?.(row) ?? null, this);
   }
 
   key(event) {
@@ -73,12 +73,12 @@ class CodePane {
     }
   }
 
-  // Scroll to the first row that belongs, unless one is in sight; kernels and callers count
-  // where nothing else belongs.
+  // Scroll to the first row that belongs, unless one is in sight; definitions of kernels and
+  // callers count where nothing else belongs.
   revealLit(lit) {
     const rows = [...this.text.rows.keys()];
     const states = rows.map((row) => this.stateOf(row, lit));
-    const order = lit.target?.kind === "kernel" ? ["kernel"] : ["line", "inner"];
+    const order = lit.target?.kind === "kernel" && !this.text.hasCalls ? ["kernel"] : ["line", "inner"];
     let found = rows.filter((row) => order.includes(states[row]));
     if (!found.length) found = rows.filter((row) => states[row]);
     if (found.length && !found.some((row) => this.list.isInSight(row))) this.list.reveal(found[0]);

@@ -17,6 +17,10 @@ class Details {
       return;
     }
     this.title(lit);
+    if (lit.target.kind === "place" && !lit.nodes.size) {
+      this.withoutOperators(lit.target.index);
+      return;
+    }
     const found = [...lit.lines].sort((a, b) => a - b);
     this.lines(found);
     const isPeak = this.isPeak(lit.target);
@@ -27,6 +31,25 @@ class Details {
     this.parameters(lit);
     this.code(lit);
     if (lit.target.kind === "line" && !isPeak) this.alive(lit.target.index);
+  }
+
+  // That a line of the source has no operators, and which lines near it have: those below it in
+  // its block, or the nearest.
+  withoutOperators(place) {
+    const [file, number] = place.split(":").map(Number);
+    const { rows } = this.view.texts.source[file];
+    const indent = (row) => (rows[row].trim() ? rows[row].search(/\S/) : Infinity);
+    let end = number;
+    while (end < rows.length && indent(end) > indent(number - 1)) end += 1;
+    const linked = this.view.links.linkedRows(file);
+    const within = linked.filter((each) => each > number && each <= end);
+    const near = [linked.findLast((each) => each < number), linked.find((each) => each > number)].filter(Boolean);
+    addSpan(this.element, "No operator that is left in the program came from this line.", "hint");
+    this.heading(within.length ? "Lines below it that have operators" : "The nearest lines that have operators");
+    this.list(within.length ? within : near, (row, line) => {
+      this.goTo(row, { kind: "place", index: `${file}:${line}` }, line, "number");
+      addCode(addSpan(row, "", "mono"), rows[line - 1].trim(), this.view.texts.source[file].language);
+    });
   }
 
   isPeak({ kind, index }) {
@@ -208,7 +231,8 @@ class Details {
     this.heading(found.length === 1 ? "Kernel" : `${found.length} kernels`);
     this.list(found, (row, index) => {
       this.goTo(row, { kind: "kernel", index }, `@${kernels.name[index]}`, "mono");
-      addSpan(row, `${kernels.language[index]}, defined at line ${kernels.begin[index]}`, "facts");
+      addSpan(row, `kernel ${index + 1} of ${kernels.name.length}, ${kernels.language[index]}`, "facts");
+      this.button(row, `defined at line ${kernels.begin[index]}`, () => this.view.openDefinition(index));
     });
   }
 

@@ -35,6 +35,12 @@ class Links {
     return node === undefined ? null : this.nodes.module[node];
   }
 
+  // The numbers of the lines of a file that operators came from, in order.
+  linkedRows(file) {
+    const keys = [...this.nodesAt.keys()].map((key) => key.split(":").map(Number));
+    return keys.filter(([of]) => of === file).map(([, line]) => line).sort((a, b) => a - b);
+  }
+
   // The paths of the modules of all nodes of lines; those of equal layers are one.
   modulesOf(lines) {
     return joinModules(lines.flatMap((line) => this.lines.nodes[line]).map((node) => this.nodes.module[node]));

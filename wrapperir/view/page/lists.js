@@ -5,8 +5,11 @@
 function callRows(links) {
   const { lines, kernels, operators } = links;
   const total = (calls, bytes) => calls.reduce((sum, line) => sum + bytes[line], 0);
+  const ordinal = ({ kind, index }) => (kind === "kernel" ? index + 1 : null);
   const row = (target, name, calls) => ({
     target,
+    ordinal: ordinal(target),
+    of: kernels.name.length,
     name,
     calls,
     first: calls.length ? lines.number[Math.min(...calls)] : "",
@@ -31,7 +34,8 @@ function callRows(links) {
 }
 
 const CALL_COLUMNS = {
-  name: { title: "kernel or operator", text: (row) => row.name },
+  ordinal: { title: "kernel", text: (row) => (row.ordinal ? `${row.ordinal} of ${row.of}` : ""), by: (row) => -(row.ordinal ?? row.of + 1) },
+  name: { title: "name", text: (row) => row.name },
   where: { title: "modules", text: (row) => row.where },
   first: { title: "line", text: (row) => row.first, by: (row) => -row.first },
   calls: { title: "calls", text: (row) => row.calls.length, by: (row) => row.calls.length },

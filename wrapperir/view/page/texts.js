@@ -2,17 +2,16 @@
 
 // The texts that panes show: files of the source, the program, and emitted files.
 function sourceText(links, file, index) {
-  const targetAt = (row) => {
-    const key = `${index}:${row + 1}`;
-    return links.nodesAt.has(key) ? { kind: "place", index: key } : null;
-  };
+  const unlinkedAt = (row) => ({ kind: "place", index: `${index}:${row + 1}` });
+  const targetAt = (row) => (links.nodesAt.has(unlinkedAt(row).index) ? unlinkedAt(row) : null);
   return {
     name: file.path,
     rows: file.lines,
     reason: file.missing && `${file.path}: ${file.missing}`,
     language: languageOf(file.path),
     targetAt,
-    stateOf: (row, lit) => stateOfTarget(targetAt(row), lit),
+    unlinkedAt,
+    stateOf: (row, lit) => stateOfTarget(unlinkedAt(row), lit),
   };
 }
 
@@ -22,6 +21,7 @@ function programText(links, rows) {
   return {
     name: "program",
     rows,
+    hasCalls: true,
     language: "wir",
     innerLanguage: (row) => {
       const target = targets[row];

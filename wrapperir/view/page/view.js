@@ -167,6 +167,12 @@ class View {
     this.openPanel("code");
   }
 
+  // Show where the program defines a kernel.
+  openDefinition(kernel) {
+    this.panes.program.moveTo(this.links.kernels.begin[kernel] - 1);
+    this.openPanel("program");
+  }
+
   showSource(text) {
     this.panes.source.show(text);
     document.getElementById("source-file").value = this.texts.source.indexOf(text);
@@ -285,7 +291,7 @@ class View {
       this.pin({ kind, index });
     };
     const { kernels, nodes } = this.links;
-    yield { group: "kernels", rows: kernels.name.map((name) => `@${name}`), go: inList("kernels", "kernel") };
+    yield { group: "kernels", rows: kernels.name.map((name, i) => `@${name}  kernel ${i + 1} of ${kernels.name.length}`), go: inList("kernels", "kernel") };
     const named = nodes.name.map((name, i) => [name, nodes.operator[i], nodes.module[i]].filter(Boolean).join("  "));
     yield { group: "nodes of the graph", rows: named, go: inList("graph", "node") };
     const { decisions } = this.data;
