@@ -77,22 +77,27 @@ def test_run_and_get_kernels_finds_the_kernels(emitter: str) -> None:
     assert any("tmp0" in kernel for kernel in kernels)
 
 
+def logged(call: Any, caplog: pytest.LogCaptureFixture) -> tuple[str, list[str]]:
+    """Return the code of a function, and what the log says while it is compiled."""
+    level = output_code_log.level
+    output_code_log.setLevel(logging.DEBUG)
+    output_code_log.addHandler(caplog.handler)
+    try:
+        with torch.no_grad():
+            _, (code,) = run_and_get_code(call, torch.randn(4, 8))
+    finally:
+        output_code_log.removeHandler(caplog.handler)
+        output_code_log.setLevel(level)
+    return code, [record.getMessage() for record in caplog.records]
+
+
 @pytest.mark.usefixtures("quick_kernels")
 @BOTH
 @pytest.mark.parametrize("emitter", EMITTERS)
 def test_the_log_shows_program_code_and_a_file(
     emitter: str, frontend: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    level = output_code_log.level
-    output_code_log.setLevel(logging.DEBUG)
-    output_code_log.addHandler(caplog.handler)
-    try:
-        with torch.no_grad():
-            _, (code,) = run_and_get_code(compiled(emitter, frontend), torch.randn(4, 8))
-    finally:
-        output_code_log.removeHandler(caplog.handler)
-        output_code_log.setLevel(level)
-    said = [record.getMessage() for record in caplog.records]
+    code, said = logged(compiled(emitter, frontend), caplog)
     assert any("\nprogram @function(" in text for text in said)
     assert f"Output code: \n{code}" in said
     paths = {
@@ -102,6 +107,28 @@ def test_the_log_shows_program_code_and_a_file(
     }
     (path,) = paths
     assert Path(path).read_text() == code
+
+
+@pytest.mark.parametrize("option", ["dump_dir", "debug_info"])
+@pytest.mark.parametrize("emitter", ["python", "cpp"])
+def test_the_log_names_the_file_that_runs(
+    emitter: str,
+    option: str,
+    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path,
+    run_cache: Path,
+) -> None:
+    given = {"dump_dir": str(tmp_path), "debug_info": "code"}[option]
+    options: Any = {"emitter": emitter, "frontend": "lowering", option: given}
+    call = torch.compile(function, backend="wrapperir", options=options)
+    code, said = logged(call, caplog)
+    file = Path(said[-1].removeprefix("Output code written to: "))
+    assert file.name == {"python": "program.py", "cpp": "program.cpp"}[emitter]
+    if option == "dump_dir":
+        assert file.parent == tmp_path / "forward-0" / emitter
+    else:
+        assert file.parent.parent == run_cache / "wrapperir" / "artifacts"
+    assert code.startswith(file.read_text())
 
 
 @pytest.mark.usefixtures("quick_kernels")

@@ -44,18 +44,27 @@ def _saver() -> Callable[[str], None] | None:
 
 def show_output_code(code: OutputCode) -> ShownCode:
     """Pass a program and its emitted code to PyTorch's debugging tools."""
-    return show_texts(lambda: format_program(code.program), code.text, code.suffix)
+    program, file = code.program, _file_of(code)
+    return show_texts(lambda: format_program(program), code.text, code.suffix, file)
 
 
-def show_texts(program: Callable[[], str], text: str, suffix: str) -> ShownCode:
+def _file_of(code: OutputCode) -> Path | None:
+    """Return the file of the artifact that runs, if it is one that stays."""
+    folder, entry = code.artifact.folder, code.artifact.entry
+    return folder / entry if folder is not None and entry.endswith(code.suffix) else None
+
+
+def show_texts(
+    program: Callable[[], str], text: str, suffix: str, file: Path | None = None
+) -> ShownCode:
     """Pass the texts of a program and of its emitted code to PyTorch's debugging tools.
 
     As for Inductor's, these are the log ``output_code``, the structured trace that tlparse
-    reads, and ``torch._inductor.utils.run_and_get_code``.  The code is kept in the user's
-    cache, in a file with the ``suffix``.
+    reads, and ``torch._inductor.utils.run_and_get_code``.  Unless a ``file`` runs that
+    stays, the code is kept in the user's cache, in a file with the ``suffix``.
     """
     digest = digest_of(text)
-    path = _kept(f"{digest}{suffix}", text)
+    path = _kept(f"{digest}{suffix}", text) if file is None else file
     shown = ShownCode(text, digest, path)
     save = _saver()
     if save is not None:
@@ -70,8 +79,8 @@ def show_texts(program: Callable[[], str], text: str, suffix: str) -> ShownCode:
         metadata_fn=lambda: {"name": "wrapperir_program", "encoding": "string"},
         payload_fn=program,
     )
-    file = {} if path is None else {"filename": str(path), "file_path": os.fspath(path)}
-    trace_structured("inductor_output_code", lambda: file, payload_fn=lambda: text)
+    place = {} if path is None else {"filename": str(path), "file_path": os.fspath(path)}
+    trace_structured("inductor_output_code", lambda: place, payload_fn=lambda: text)
     return shown
 
 
