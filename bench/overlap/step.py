@@ -11,7 +11,8 @@ forward pass, the backward pass and an update of the parameters.  The contenders
 * ``inductor``, with ``reorder_for_compute_comm_overlap``;
 * ``still``: this project, with waits where they stood;
 * ``overlap``: this project, with work while collectives are in flight, as by default;
-* ``merge``: this project, with small collectives merged too.
+* ``merge``: this project, with small collectives merged too;
+* ``replay`` and ``inductor-replay``: ``overlap`` and ``inductor`` with CUDA graphs.
 
 ``--frontend lowering`` has this project make its own kernels.  The contenders take turns
 in one process a rank.  Rank 0 prints a JSON object a line: the median and least seconds of
@@ -46,11 +47,15 @@ from bench.overlap.models import SPLITS, Shape, new_model
 from bench.overlap.program_peaks import CudaAllocator, ProgramPeak, measure_programs
 from bench.results import ROOT
 
-CONTENDERS = ("eager", "inductor", "still", "overlap", "merge")
+CONTENDERS = (
+    *("eager", "inductor", "still", "overlap", "merge"),
+    *("replay", "inductor-replay"),
+)
 PASSES = {
     "still": (),
     "overlap": ("overlap_collectives",),
     "merge": ("merge_collectives", "overlap_collectives"),
+    "replay": ("overlap_collectives",),
 }
 """The passes of this project's contenders over collectives."""
 RATIOS = (
@@ -59,8 +64,12 @@ RATIOS = (
     ("overlap", "inductor"),
     ("still", "inductor"),
     ("overlap", "eager"),
+    ("replay", "overlap"),
+    ("replay", "inductor-replay"),
 )
 
+BASES = "still", "inductor", "inductor-replay"
+"""The contenders that a page has the ratios to."""
 ROLES = "forward", "backward"
 """The programs of a step."""
 
@@ -82,13 +91,14 @@ def compiled(model: nn.Module, contender: str, options: Options, folder: Path) -
     """Return the model as a contender runs it."""
     if contender == "eager":
         return model
-    if contender == "inductor":
-        return torch.compile(model)
+    if contender.startswith("inductor"):
+        return torch.compile(model, options={"triton.cudagraphs": "-" in contender})
     from wrapperir.emit.default_passes import passes_to_run
     from wrapperir.plugin import plugin_manager
 
     settings: dict[str, Any] = {"dump_dir": folder, "frontend": options.frontend}
-    passes = passes_to_run(None, plugin_manager().emitter("python"), graphs=False)
+    graphs = contender == "replay"
+    passes = passes_to_run(None, plugin_manager().emitter("python"), graphs=graphs)
     settings["passes"] = [
         name
         for each in passes
@@ -116,9 +126,9 @@ This command wrote this page:
 A training step of a Llama-like model ({shape}). Milliseconds are the
 median of {steps} steps of the slowest rank; contenders take turns. *still*: this project
 with waits where they stood; *overlap*: with work while collectives are in flight, as by
-default; *inductor*: with `reorder_for_compute_comm_overlap`. The peak is of what a step
-allocates; the peaks of the forward and the backward program are divided by those that are
-planned. Losses are relative differences.
+default; *inductor*: with `reorder_for_compute_comm_overlap`; *replay*: with CUDA graphs.
+The peak is of what a step allocates; the peaks of the forward and the backward program are
+divided by those that are planned. Losses are relative differences.
 """
 
 
@@ -161,7 +171,7 @@ def prepare(split: str, name: str, options: Options) -> Contender:
                 parameter.grad = None
             return loss
 
-        reordering = config.patch(reorder_for_compute_comm_overlap=name == "inductor")
+        reordering = config.patch(reorder_for_compute_comm_overlap="inductor" in name)
         begun = time.perf_counter()
         with reordering:
             for _ in range(3):
@@ -258,15 +268,12 @@ def page_text(
         steps=options.steps,
     )
     for split, figures in found.items():
-        heads = "ms", "/ still", "/ inductor", "peak, MB", *ROLES, "loss, from eager's"
+        bases = [name for name in BASES if name in figures]
+        heads = "ms", *[f"/ {n}" for n in bases], "peak, MB", *ROLES, "loss, from eager's"
         text += f"\n| {split} | {' | '.join(heads)} |\n| --- |{' ---: |' * len(heads)}\n"
         for name, each in figures.items():
             cells = [f"{each['median'] * 1e3:.2f}"]
-            for base in ("still", "inductor"):
-                there = base in figures
-                cells.append(
-                    f"{each['median'] / figures[base]['median']:.3f}" if there else "-"
-                )
+            cells += [f"{each['median'] / figures[n]['median']:.3f}" for n in bases]
             peak = each["peak_bytes"]
             cells.append(f"{peak / 1e6:.0f}" if peak else "-")
             for role in ROLES:

@@ -71,6 +71,7 @@ def test_steps_on_two_ranks_of_the_cpu_have_equal_losses() -> None:
         *(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2"),
         *("-m", "bench.overlap.step", "--device=cpu", "--steps=2", "--split=sharded"),
         *("--frontend=lowering", *sizes, "--contender=eager", "--contender=merge"),
+        *("--contender=replay", "--contender=inductor-replay"),
     ]
     ran = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False
@@ -78,7 +79,7 @@ def test_steps_on_two_ranks_of_the_cpu_have_equal_losses() -> None:
     assert ran.returncode == 0, ran.stderr
     found = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
     figures = {each["contender"]: each for each in found if "contender" in each}
-    assert set(figures) == {"eager", "merge"}
+    assert set(figures) == {"eager", "merge", "replay", "inductor-replay"}
     for each in figures.values():
         assert each["median"] >= each["least"] > 0
         assert each["loss_difference"] < 1e-5
