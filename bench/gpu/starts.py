@@ -8,11 +8,9 @@ and, in turn, the next GPU.  ``docs/results/gpu-starts.md`` is written with
 ``--write``.
 """
 
-import os
 import statistics
 import tempfile
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import click
@@ -23,6 +21,7 @@ from bench.bytecode import with_bytecode
 from bench.gpu.models import WORKLOADS
 from bench.gpu.start_phases import start
 from bench.machine import describe_machine
+from bench.processors import on_own_processors, processors_each
 from bench.results import ROOT
 
 PAGE = ROOT / "docs" / "results" / "gpu-starts.md"
@@ -120,21 +119,17 @@ def measure_apart(
     names: Sequence[str], warm: int, at_once: int
 ) -> dict[str, dict[str, Starts]]:
     """Return the starts of workloads, each on processors and a GPU that are its own."""
-    processors = sorted(os.sched_getaffinity(0))
-    share = len(processors) // at_once
-    with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(at_once) as pool:
+    with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         environment = with_bytecode(folder / "bytecode")
 
         def run(number: int) -> dict[str, Starts]:
-            place = number % at_once
-            # Of this thread alone, and of the processes that it starts.
-            os.sched_setaffinity(0, processors[place * share :][:share])
             device = str(number % max(1, torch.cuda.device_count()))
             own = {**environment, "CUDA_VISIBLE_DEVICES": device}
             return measure(names[number], warm, folder, own)
 
-        return dict(zip(names, pool.map(run, range(len(names))), strict=True))
+        found = on_own_processors(run, range(len(names)), at_once)
+        return dict(zip(names, found, strict=True))
 
 
 @click.command()
@@ -152,7 +147,7 @@ def main(names: tuple[str, ...], write: bool, warm: int, at_once: int) -> None:
         machine=f"{describe_machine()}, {torch.cuda.get_device_name(0)}",
         warm=warm,
         at_once=at_once,
-        processors=len(os.sched_getaffinity(0)) // at_once,
+        processors=processors_each(at_once),
     )
     text += format_table(measure_apart(chosen, warm, at_once))
     click.echo(text)

@@ -9,7 +9,9 @@ compile are from ``torch.compile`` to the end of the first step.
 Results are collected in ``out/lowering-models``; an interrupted run resumes.  The table of
 all results is written to ``docs/results/lowering-cpu.md``.
 
-    python -m bench.lowering.models [--fresh] [TASK ...]
+    python -m bench.lowering.models [--fresh] [--at-once N] [TASK ...]
+
+Tasks that run at once have processors of their own.
 """
 
 import json
@@ -19,6 +21,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +34,7 @@ import transformers as t
 from attrs import frozen
 
 from bench.machine import describe_machine
+from bench.processors import on_own_processors, processors_each
 from bench.results import ROOT, Record, ResultFile
 from bench.small_models import VOCABULARY, bert, gpt2, llama
 
@@ -52,7 +56,7 @@ Models of 12 layers, inference and training steps (forward and backward), compil
 runs them in turns. Milliseconds are medians. Seconds to compile are those of the first step with
 empty caches and one worker each, after Dynamo has traced the model once. Made by
 `python -m bench.lowering.models` with {machine};
-load average {load:.1f} when the page was written. {done} of {all} tasks have results.
+{apart} {done} of {all} tasks have results.
 
 Run time beside Inductor's: geometric mean **{time:.2f}** (goal 1.0), worst {worst:.2f} (goal 1.15).
 Compile time: geometric mean **{compile:.2f}**, worst {slowest:.2f} (goal 0.3).
@@ -191,13 +195,17 @@ def _mean(ratios: Sequence[float]) -> float:
     return math.exp(statistics.fmean(map(math.log, ratios)))
 
 
-def format_page(records: Mapping[str, Record]) -> str:
+def format_page(records: Mapping[str, Record], at_once: int) -> str:
     """Return the page of ``docs/results`` for these records."""
+    apart = f"load average {os.getloadavg()[0]:.1f} when the page was written."
+    if at_once > 1:
+        share = processors_each(at_once)
+        apart = f"{at_once} tasks at once had {share} processors each."
     times = [_ratio(record, "ms") for record in records.values()]
     compiled = [_ratio(record, "seconds") for record in records.values()]
     text = INTRODUCTION.format(
         machine=describe_machine(),
-        load=os.getloadavg()[0],
+        apart=apart,
         done=len(records),
         all=len(TASKS),
         time=_mean(times),
@@ -221,8 +229,9 @@ def format_page(records: Mapping[str, Record]) -> str:
 @click.command()
 @click.option("--fresh", is_flag=True, help="Forget earlier results.")
 @click.option("--child", type=click.Choice(list(TASKS)), help="Run a task in this process.")
+@click.option("--at-once", default=1, help="Tasks that run at once.")
 @click.argument("names", nargs=-1)
-def main(fresh: bool, child: str | None, names: tuple[str, ...]) -> None:
+def main(fresh: bool, child: str | None, at_once: int, names: tuple[str, ...]) -> None:
     """Time each task, or those named, and write the page."""
     if child is not None:
         run_child(TASKS[child])
@@ -234,17 +243,24 @@ def main(fresh: bool, child: str | None, names: tuple[str, ...]) -> None:
     if fresh:
         results.clear()
     done = results.read()
-    for name in names or TASKS:
+    printing = threading.Lock()
+
+    def run(name: str) -> None:
         if name not in done or name in names:
-            results.add(run_task(TASKS[name]))
-        record = results.read()[name]
+            record = run_task(TASKS[name])
+            with printing:
+                results.add(record)
+        else:
+            record = done[name]
         click.echo(
             f"{name}: {record['lowering_ms']:.2f} ms, {_ratio(record, 'ms'):.2f};"
             f" compiled in {record['lowering_seconds']:.1f} s,"
             f" {_ratio(record, 'seconds'):.2f} of Inductor's"
         )
+
+    on_own_processors(run, names or tuple(TASKS), at_once)
     records = results.read()
-    PAGE.write_text(format_page({n: records[n] for n in TASKS if n in records}))
+    PAGE.write_text(format_page({n: records[n] for n in TASKS if n in records}, at_once))
     click.echo(f"table: {PAGE.relative_to(ROOT)}")
 
 
