@@ -1,7 +1,7 @@
 """Debug information of a program: line directives, and the fact that its build reads."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from attrs import evolve
 
@@ -10,7 +10,6 @@ from wrapperir.emit import Artifact, DebugSource
 from wrapperir.emit.artifact import keep_files
 from wrapperir.emit.line_record import LineRecord
 from wrapperir.ir import Program
-from wrapperir.text import format_with_positions
 from wrapperir_cpp.layout import BUILD_FACTS, PROGRAM, TEXT
 
 _FACT = "debug_info"
@@ -27,24 +26,24 @@ def add_debug_information(
     facts = {**json.loads(artifact.files[BUILD_FACTS]), _FACT: source}
     files = {**artifact.files, BUILD_FACTS: json.dumps(facts)}
     if source == "program":
+        # Imported late: a library that is kept needs nothing that reads programs.
+        from wrapperir.text import format_with_positions
+
         text = str(artifact.files[PROGRAM])
         paths = (*record.paths(text), ())
         _, positions = format_with_positions(program)
-        lines = [_line_of(path, program, positions) for path in paths]
+        kernels: dict[LinePath, Position] = {  # a record has their names
+            ("definitions", line.name): positions["definitions", index]
+            for index, line in enumerate(program.definitions)
+        }
+        places = [
+            kernels.get(path) or positions.get(path) if path else None for path in paths
+        ]
+        lines = [None if place is None else place.line for place in places]
         marked = with_line_directives(text.split("\n"), lines)
         files[PROGRAM] = new = "\n".join(code for code, _ in marked)
         record.keep(new, [paths[index] for _, index in marked[:-1]])
     return evolve(artifact, files=files)
-
-
-def _line_of(
-    path: LinePath, program: Program, positions: Mapping[LinePath, Position]
-) -> int | None:
-    if path[:1] == ("definitions",):  # a record has the name of a kernel
-        names = [line.name for line in program.definitions]
-        path = ("definitions", names.index(str(path[1])))
-    position = positions.get(path) if path else None
-    return None if position is None else position.line
 
 
 def with_line_directives(
