@@ -24,10 +24,10 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         ("a.json", b"\xff", "it is not UTF-8"),
         ("a.json", b'{"traceEvents": {}}', "no list of traceEvents"),
         ("a.json.gz", b"[]", "it is not a file of gzip"),
-        ("a.json.gz", gzip.compress(b"[]")[:-9], "it is not a file of gzip"),
+        ("a.json.gz", gzip.compress(b"[]", mtime=0)[:-9], "it is not a file of gzip"),
         (
             "a.json.gz",
-            gzip.compress(b"[]" * 99)[:-12] + b"0" * 12,
+            gzip.compress(b"[]" * 99, mtime=0)[:-12] + b"0" * 12,
             "it is not a file of gzip",
         ),
     ],
