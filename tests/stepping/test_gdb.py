@@ -75,3 +75,22 @@ def test_lines_of_the_program_are_stepped_through(
         assert number == same
         assert lines[int(number) - 1] == line
     assert re.search(rf"^#0 .* at {re.escape(str(file))}:{stops[-1][0]}$", shown, re.M)
+
+
+def test_a_compiled_directory_that_was_moved_is_named_to_gdb(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (program,) = re.findall(
+        r"^```wir\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL
+    )
+    (tmp_path / "scale.wir").write_text(program)
+    given = "--emitter cpp --debug-info program -o out scale.wir"
+    assert "out: main:" in shell_output(f"python -m wrapperir.cli compile {given}")
+    (tmp_path / "out").rename("moved")
+    call = "import torch, wrapperir; wrapperir.load('moved')(torch.ones(4))"
+    commands = ["set breakpoint pending on", "break program.wir:16"]
+    commands += ["directory moved/cpp", "run", "info source"]
+    shown = gdb(sys.executable, "-c", call, commands=commands)
+    assert "\n16\t  kernel_call @scale(%a, %b)\n" in shown
+    assert f"Located in {tmp_path}/moved/cpp/program.wir\n" in shown
