@@ -44,7 +44,8 @@ def test_a_named_program_is_the_same_but_for_names(
     )
     inputs = st.sampled_from([*[each.name for each in program.inputs], "none"])
     paths = data.draw(st.dictionaries(inputs, NAMES))
-    names = ProgramNames(data.draw(st.none() | NAMES), values, paths)
+    tied = data.draw(st.dictionaries(inputs, st.tuples(NAMES)))
+    names = ProgramNames(data.draw(st.none() | NAMES), values, paths, tied)
     named = name_program(program, names)
     new = list(value_names(named))
     assert len(set(new)) == len(new)
@@ -55,9 +56,12 @@ def test_a_named_program_is_the_same_but_for_names(
     assert [x.path for x in original.inputs] == [
         paths.get(x.name, x.path) for x in program.inputs
     ]
+    assert [x.tied for x in original.inputs] == [
+        tied.get(x.name, x.tied) for x in program.inputs
+    ]
     assert evolve(original, name=program.name, inputs=program.inputs) == program
-    assert [evolve(x, path=None) for x in original.inputs] == [
-        evolve(x, path=None) for x in program.inputs
+    assert [evolve(x, path=None, tied=()) for x in original.inputs] == [
+        evolve(x, path=None, tied=()) for x in program.inputs
     ]
     assert named.name == (identifier_of(names.program or "") or program.name)
     for name in old:
@@ -247,6 +251,26 @@ def test_a_path_begins_where_the_function_finds_its_model(
         (program,) = dumped(tmp_path, function, *given, frontend=frontend)
     found = [each.path for each in program.inputs if each.path is not None]
     assert sorted(found) == sorted(paths)
+
+
+class Tied(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.nn.Embedding(6, 4)
+        self.head = torch.nn.Linear(4, 6)
+        self.head.weight = self.table.weight
+
+    def forward(self, index: torch.Tensor) -> torch.Tensor:
+        return self.head(self.table(index))  # type: ignore[no-any-return]
+
+
+@FRONTENDS
+def test_a_tied_parameter_has_all_its_paths(frontend: str, tmp_path: Path) -> None:
+    backward, forward = dumped(tmp_path, Tied(), torch.tensor([1, 2]), frontend=frontend)
+    for program in (forward, backward):
+        tied = [{str(x.path), *x.tied} for x in program.inputs if x.tied]
+        assert tied == [{"table.weight", "head.weight"}]
+    assert ("head.bias", ()) in [(x.path, x.tied) for x in forward.inputs]
 
 
 def test_a_graph_that_holds_its_parameters_has_their_paths() -> None:

@@ -148,7 +148,7 @@ lines:
     )
 
 
-TIED = HELD.replace('fc.bias"\n', 'fc.bias" tied "head.bias", "lm.bias"\n')
+TIED = HELD.replace('fc.bias"\n', 'fc.bias" tied "head.bias" tied "lm.bias"\n')
 
 
 @pytest.mark.parametrize("subject", ["layers.1.fc.bias", "head.bias", "lm.bias"])

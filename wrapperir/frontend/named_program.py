@@ -19,12 +19,14 @@ _LONGEST = 200
 class ProgramNames:
     """A name for a program, and names for some of its values by those that they have.
 
-    ``paths`` are those of inputs in the user's model, by the same names.
+    ``paths`` are those of inputs in the user's model, by the same names, and ``tied`` other
+    paths of these.
     """
 
     program: str | None = None
     values: Mapping[str, str] = MappingProxyType({})
     paths: Mapping[str, str] = MappingProxyType({})
+    tied: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
 def identifier_of(text: str) -> str | None:
@@ -62,7 +64,14 @@ def name_program(program: Program, names: ProgramNames) -> Program:
         program,
         name=identifier_of(names.program or "") or program.name,
         inputs=tuple(
-            [evolve(x, path=names.paths.get(x.name, x.path)) for x in program.inputs]
+            [
+                evolve(
+                    x,
+                    path=names.paths.get(x.name, x.path),
+                    tied=names.tied.get(x.name, x.tied),
+                )
+                for x in program.inputs
+            ]
         ),
     )
     return rename_program(named, lambda name: given.get(name, name)) if given else named

@@ -33,10 +33,14 @@ _KEYWORD = re.compile(r"L\['kwargs'\]\['(\w+)'\](.*)", re.DOTALL)
 
 @frozen
 class InputName:
-    """The name of an input, and the dotted path by which the user's model holds it."""
+    """The name of an input, and the dotted path by which the user's model holds it.
+
+    ``tied`` are other paths of the same tensor.
+    """
 
     name: str
     path: str | None = None
+    tied: tuple[str, ...] = ()
 
 
 @frozen
@@ -55,7 +59,7 @@ class UserNames:
     def digest(self) -> str:
         """A digest for keys of kept programs, which have these names."""
         held = list(map(_bare, self.held))
-        inputs = [each and (each.name, each.path) for each in self.inputs]
+        inputs = [each and (each.name, each.path, each.tied) for each in self.inputs]
         return digest_of({"program": self.program, "inputs": inputs, "held": held})
 
     def of_traced(self, graph: torch.fx.Graph, *, backward: bool) -> ProgramNames:
@@ -66,6 +70,7 @@ class UserNames:
         """
         values: dict[str, str] = {}
         paths: dict[str, str] = {}
+        tied: dict[str, tuple[str, ...]] = {}
         for node in graph.find_nodes(op="placeholder"):
             found = self._of_description(node.meta.get("desc"))
             if found is None:
@@ -73,10 +78,11 @@ class UserNames:
             values[str(node.target)] = values[node.name] = found.name
             if found.path is not None:
                 paths[str(node.target)] = paths[node.name] = found.path
+                tied[str(node.target)] = tied[node.name] = found.tied
         program = self.program
         if backward and program is not None:
             program = f"{program}_backward"
-        return ProgramNames(program, values, paths)
+        return ProgramNames(program, values, paths, tied)
 
     def _of_description(self, description: Any) -> InputName | None:
         """Return the name that one of AOTAutograd's ``AOTInput`` objects stands for."""
@@ -125,6 +131,7 @@ class _TracedFunction:
     Attributes:
         name: Its name; that of the class where it is the forward method of a module.
         owner: The expression by which Dynamo finds the module.
+        module: The module, where it is known.
         wrapped: What Dynamo calls with ``args`` and ``kwargs``, for a callable whose code
             is not in Python or is PyTorch's own.
     """
@@ -132,6 +139,22 @@ class _TracedFunction:
     name: str
     owner: str | None = None
     wrapped: Any = None
+    module: torch.nn.Module | None = None
+
+    @functools.cached_property
+    def tied(self) -> Mapping[str, tuple[str, ...]]:
+        """The other paths of each tensor that the module holds by several."""
+        if self.module is None:
+            return {}
+        paths: dict[int, list[str]] = {}
+        for held in (self.module.named_parameters, self.module.named_buffers):
+            for path, tensor in held(remove_duplicate=False):
+                paths.setdefault(id(tensor), []).append(path)
+        return {
+            path: tuple(each for each in equal if each != path)
+            for equal in paths.values()
+            for path in equal
+        }
 
     def argument_names(self) -> Sequence[str]:
         """Return the names of the parameters of what is wrapped."""
@@ -155,12 +178,15 @@ def _traced_function() -> _TracedFunction | None:
     code: CodeType = translator.f_code
     held: Mapping[str, Any] = translator.f_locals
     if code.co_qualname == "wrap_inline.<locals>.inner" and "fn" in held:
-        return _TracedFunction(_name_of(held["fn"]), "L['fn']", held["fn"])
+        wrapped = held["fn"]
+        module = wrapped if isinstance(wrapped, torch.nn.Module) else None
+        return _TracedFunction(_name_of(wrapped), "L['fn']", wrapped, module)
     resumed = _RESUMED.fullmatch(code.co_name)
     name = code.co_name if resumed is None else resumed[1]
     first = code.co_varnames[0] if code.co_argcount and resumed is None else "self"
-    if name == "forward" and isinstance(held.get(first), torch.nn.Module):
-        return _TracedFunction(type(held[first]).__name__, f"L['{first}']")
+    module = held.get(first)
+    if name == "forward" and isinstance(module, torch.nn.Module):
+        return _TracedFunction(type(module).__name__, f"L['{first}']", module=module)
     return _TracedFunction(name, "L['self']" if "self" in held else None)
 
 
@@ -184,7 +210,11 @@ def _input_name(node: torch.fx.Node, function: _TracedFunction | None) -> InputN
     name = _bare(_SCOPE.sub("", _HOLDERS.sub("", path)))
     if name[:1].isdigit():  # as torch.export names parameters and buffers
         name = f"{'b' if '._buffers[' in path else 'p'}_{name}"
-    return InputName(name, module_path(whole) if is_held else None) if name else None
+    if not name:
+        return None
+    held_by = module_path(whole) if is_held else None
+    tied = () if function is None else function.tied.get(held_by or "", ())
+    return InputName(name, held_by, tied)
 
 
 def _bare(path: str) -> str:

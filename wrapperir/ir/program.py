@@ -18,8 +18,8 @@ class Input:
 
     ``mutated`` says that the program may write to it, for the caller to see.  A
     ``donated`` tensor is the program's own: the caller does not use it again.  ``path``
-    is the one by which the user's model holds the value, such as ``layers.0.fc.weight``;
-    it is only shown.
+    is the one by which the user's model holds the value, such as ``layers.0.fc.weight``,
+    and ``tied`` are others of the same tensor; they are only shown.
     """
 
     name: str
@@ -27,6 +27,7 @@ class Input:
     mutated: bool = False
     donated: bool = False
     path: str | None = None
+    tied: tuple[str, ...] = ()
 
 
 @frozen(kw_only=True)

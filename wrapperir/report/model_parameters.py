@@ -31,7 +31,7 @@ class ModelParameter:
 def model_parameters(program: Program) -> tuple[ModelParameter, ...]:
     """Return the inputs that have a path in the model, and the constants by their keys."""
     inputs = [
-        ModelParameter(each.name, each.path, each.type, each.mutated)
+        ModelParameter(each.name, each.path, each.type, each.mutated, each.tied)
         for each in program.inputs
         if each.path is not None
     ]

@@ -169,6 +169,7 @@ _OF_FIELDS: dict[tuple[type, str], st.SearchStrategy[Any]] = {
     (wir.SymbolDefinitionLine, "symbol"): symbol_names,
     (wir.PlaceLine, "offset"): st.integers(0, 4096) | exprs,
     (wir.Input, "path"): st.none() | texts,
+    (wir.Input, "tied"): _tuples(texts),
     (wir.ConstantInput, "key"): texts,
     (wir.ConstantInput, "tied"): _tuples(texts),
     (wir.CollectiveLine, "group"): texts,

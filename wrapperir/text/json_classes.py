@@ -88,6 +88,7 @@ _FREE_TEXT = {
     (ir.KernelDefinitionLine, "metadata"),
     (ir.KernelDefinitionLine, "source"),
     (ir.Input, "path"),
+    (ir.Input, "tied"),
     (ir.ConstantInput, "key"),
     (ir.ConstantInput, "tied"),
     (ir.CollectiveLine, "group"),

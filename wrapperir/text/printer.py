@@ -104,6 +104,10 @@ def _checked(write: Callable[[], T]) -> T:
         raise DiagnosticError(placed(error).written()) from None
 
 
+def _format_tied(item: Input | ConstantInput) -> str:
+    return "".join(f" tied {format_string(path)}" for path in item.tied)
+
+
 _Row: TypeAlias = tuple[str, Callable[[object], Any], Callable[[Any], str]]
 """The text before a part of a line, the part's getter and its formatter."""
 
@@ -173,13 +177,14 @@ class _Printer:
         if item.donated:
             words += "donated "
         path = "" if item.path is None else f" from {format_string(item.path)}"
+        path += _format_tied(item)
         return f"%{self._part.name(item.name)}: {words}{self._part.type(item.type)}{path}"
 
     def _format_constant(self, item: ConstantInput) -> str:
         name, type = self._part.name(item.name), self._part.tensor(item.type)
         words = "mutated " if item.mutated else ""
-        tied = f" tied {', '.join(map(format_string, item.tied))}" if item.tied else ""
-        return f"  constant %{name}: {words}{type} = {format_string(item.key)}{tied}"
+        key = format_string(item.key)
+        return f"  constant %{name}: {words}{type} = {key}{_format_tied(item)}"
 
     def _symbol(self, line: SymbolDefinitionLine) -> None:
         assert type(line) is SymbolDefinitionLine

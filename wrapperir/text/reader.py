@@ -32,13 +32,13 @@ from wrapperir.text.line_source import (
     opens_block,
     paused_collector,
 )
-from wrapperir.text.literals import parse_string
 from wrapperir.text.origin_section import read_origins
 from wrapperir.text.positions import BlockPlaces, Positions, ProgramPlaces
 from wrapperir.text.statements import (
     BlockStatement,
     blocks_opened_by,
     parse_constant_input,
+    parse_input,
     parse_process_group,
     parse_statement,
     parse_symbol,
@@ -222,22 +222,16 @@ class _Reader:
     def _parse_program_header(
         self, cursor: Cursor, line: int
     ) -> tuple[str, tuple[Input, ...]]:
-        def parse_input(cursor: Cursor) -> Input:
+        def take_input(cursor: Cursor) -> Input:
             start = cursor.start
-            name = cursor.value()
-            cursor.expect(":")
-            mutated = cursor.accept("mutated")
-            donated = cursor.accept("donated")
-            type = parse_value_type(cursor)
-            path = parse_string(cursor) if cursor.accept("from") else None
-            item = Input(name=name, type=type, mutated=mutated, donated=donated, path=path)
+            item = parse_input(cursor)
             self.places.parameters.append((line, start, cursor.start))
             return item
 
         cursor.advance()
         name = cursor.kernel()
         cursor.expect("(")
-        inputs = cursor.listed(parse_input, ")")
+        inputs = cursor.listed(take_input, ")")
         cursor.expect("{")
         cursor.expect_end()
         return name, inputs

@@ -10,6 +10,7 @@ from wrapperir.ir import (
     Block,
     BodyLine,
     ConstantInput,
+    Input,
     ProcessGroup,
     Result,
     SymbolDefinitionLine,
@@ -77,6 +78,24 @@ def parse_symbol(cursor: Cursor) -> SymbolDefinitionLine:
     return SymbolDefinitionLine(**fields, provenance=parse_ending(cursor))
 
 
+def parse_input(cursor: Cursor) -> Input:
+    """Take an input of the program, ``%x: mutated f32[8] from "mean"``."""
+    name = cursor.value()
+    cursor.expect(":")
+    mutated = cursor.accept("mutated")
+    donated = cursor.accept("donated")
+    type = parse_value_type(cursor)
+    path = parse_string(cursor) if cursor.accept("from") else None
+    return Input(
+        name=name,
+        type=type,
+        mutated=mutated,
+        donated=donated,
+        path=path,
+        tied=_parse_tied(cursor),
+    )
+
+
 def parse_constant_input(cursor: Cursor) -> ConstantInput:
     """Take the rest of a line that begins with ``constant``."""
     cursor.advance()
@@ -86,13 +105,17 @@ def parse_constant_input(cursor: Cursor) -> ConstantInput:
     type = parse_tensor_type(cursor)
     cursor.expect("=")
     key = parse_string(cursor)
-    tied: list[str] = []
-    if cursor.accept("tied"):
-        tied.append(parse_string(cursor))
-        while cursor.accept(","):
-            tied.append(parse_string(cursor))
+    tied = _parse_tied(cursor)
     cursor.expect_end()
-    return ConstantInput(name=name, type=type, key=key, mutated=mutated, tied=tuple(tied))
+    return ConstantInput(name=name, type=type, key=key, mutated=mutated, tied=tied)
+
+
+def _parse_tied(cursor: Cursor) -> tuple[str, ...]:
+    """Take the other paths of a tensor: ``tied "head.weight" tied "lm.weight"``."""
+    tied: list[str] = []
+    while cursor.accept("tied"):
+        tied.append(parse_string(cursor))
+    return tuple(tied)
 
 
 def parse_process_group(cursor: Cursor) -> ProcessGroup:

@@ -311,12 +311,14 @@ class _PartBuilder:
         places = self.places
         is_donated = places.is_donated(base, self.number)
         may_write = base in places.owned or base in places.writable
+        given = places.inputs.get(base)
         return wir.Input(
             name=base,
             type=places.values.types[base],
             mutated=may_write and base in self.written and not is_donated,
             donated=is_donated,
-            path=places.paths.get(base),
+            path=None if given is None else given.path,
+            tied=() if given is None else given.tied,
         )
 
 

@@ -37,7 +37,7 @@ class Places:
     freed: frozenset[str] = field(init=False)
     owned: frozenset[str] = field(init=False)
     writable: frozenset[str] = field(init=False)
-    paths: dict[str, str | None] = field(init=False)
+    inputs: dict[str, wir.Input] = field(init=False)
     constants: dict[str, wir.ConstantInput] = field(init=False)
     symbols: dict[str, wir.SymbolDefinitionLine] = field(init=False)
     names: wir.FreshNames = field(init=False)
@@ -54,7 +54,7 @@ class Places:
                     self._touch(values.bases[name], part)
         self._find_outputs()
         inputs = {each.name: each for each in program.inputs}
-        self.paths = {name: each.path for name, each in inputs.items()}
+        self.inputs = inputs
         self.freed = frozenset(
             found.drops
             for found in values.effects
