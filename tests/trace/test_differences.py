@@ -277,6 +277,19 @@ def test_a_call_that_one_program_lacks_is_named_in_both_orders(call: str) -> Non
     assert found.absent == ()
 
 
+def test_a_view_that_both_programs_have_is_not_named() -> None:
+    """Views are observed only once something is written there under that name."""
+    call = "kernel_call @double(%r)"
+    reused = "  %r = reuse %a as f32[8]\n"
+    view = "  %v = reinterpret %r as f32[4]\n"
+    text = IN_PLACE.replace("  kernel_call @double(%a)\n", f"{reused}  {call}\n{view}")
+    text = text.replace("add.Tensor(%a, %b)", "cat.default([%v, %v])")
+    text = text.replace("free %a", "free %r\n  free %v")
+    found = differ(parse_program(text), parse_program(text.replace(f"  {call}\n", "")))
+    assert isinstance(found, Difference)
+    assert (found.subject, found.absent) == ("%c", (call,))
+
+
 def test_a_call_that_writes_an_output_is_named_too() -> None:
     text = IN_PLACE.replace("return %c", "return %c, %x").replace(
         "%x: f32", "%x: mutated f32", 1

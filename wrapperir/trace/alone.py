@@ -7,7 +7,7 @@ from typing import cast
 
 from wrapperir import ir as wir
 from wrapperir.diagnostics import LinePath
-from wrapperir.ir.blocks import parts_on
+from wrapperir.ir.blocks import parts_on, walk_places
 from wrapperir.report import line_head
 from wrapperir.trace.pairs import Mark
 
@@ -22,11 +22,10 @@ def lines_alone(
     """Return the lines of ``marks``, of a run of ``program``, that ``other`` has not.
 
     ``alone`` are the marks of the run without a partner, ``others_alone`` those of the run
-    of ``other``.  A line has a partner among these if it is the same line, or wrote the
-    same bits under another name, as after a pass.
+    of ``other``.  Left out are lines that ``other`` has as often, and those that wrote the
+    same bits there under another name, as after a pass.
     """
-    lines = dict.fromkeys(mark.point.path for mark in others_alone)
-    texts = Counter(line_text(other, path) for path in lines if path[0] == "lines")
+    texts = _texts(program) - _texts(other)
     digests = {mark.digest for mark in others_alone if mark.digest}
     places = {mark.place for mark in alone}
     found: dict[LinePath, bool] = {}
@@ -37,11 +36,14 @@ def lines_alone(
     kept: list[LinePath] = []
     for path, is_new in found.items():
         text = line_text(program, path)
-        if texts[text]:
+        if is_new and texts[text] > 0:
             texts[text] -= 1
-        elif is_new:
             kept.append(path)
     return tuple(kept)
+
+
+def _texts(program: wir.Program) -> Counter[str]:
+    return Counter(line_head(line) for line, _ in walk_places(program.lines))
 
 
 def line_text(program: wir.Program, path: LinePath) -> str:
