@@ -23,7 +23,7 @@ EMITTER ?= python
 FRONTEND ?= inductor
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-opencl fuzz check lint types imports docs bench bench-cpp \
+.PHONY: help setup demo test test-slow test-opencl fuzz check lint types imports docs bench bench-cpp \
 	bench-fx bench-gpu bench-lowering bench-selection bench-solvers bench-memory \
 	sweep-ops sweep-models sweep-models-gpu sweep-features sweep-memory sweep-ranks sweep-cpp
 
@@ -31,6 +31,7 @@ help:
 	@echo "make setup         the virtual environment; every other target sees to it"
 	@echo "make demo          compile BERT, GPT-2 and Llama; check all emitters against eager"
 	@echo "make test          run the tests"
+	@echo "make test-slow     run the tests that take long, which make test leaves out"
 	@echo "make test-opencl   the OpenCL plugin's tests on PoCL, which it installs where it may"
 	@echo "make fuzz          run the tests with new random examples"
 	@echo "make check         lint, types, import contracts, docs build"
@@ -73,16 +74,20 @@ demo: $(STAMP)
 test: $(STAMP)
 	$(ONE_THREAD) $(KEEP_COMPILED) $(BIN)/python -m pytest -n 2 --dist worksteal
 
+test-slow: $(STAMP)
+	$(ONE_THREAD) $(KEEP_COMPILED) $(BIN)/python -m pytest -n 2 --dist worksteal -m "slow and not sweep"
+
 OPENCL_PACKAGES := pocl-opencl-icd ocl-icd-opencl-dev
 
 test-opencl: $(STAMP)
 	@dpkg -s $(OPENCL_PACKAGES) >/dev/null 2>&1 \
 	  || { test "$$(id -u)" = 0 && timeout 600 apt-get install -y $(OPENCL_PACKAGES); } \
 	  || echo "no OpenCL platform is installed here: apt-get install $(OPENCL_PACKAGES), as root"
-	$(ONE_THREAD) $(BIN)/python -m pytest tests/plugin/test_opencl_plugin.py
+	$(ONE_THREAD) $(BIN)/python -m pytest -m "not sweep" tests/plugin/test_opencl_plugin.py
 
 fuzz: $(STAMP)
-	$(ONE_THREAD) $(KEEP_COMPILED) $(BIN)/python -m pytest -n 2 --dist worksteal --hypothesis-profile=random
+	$(ONE_THREAD) $(KEEP_COMPILED) $(BIN)/python -m pytest -n 2 --dist worksteal --hypothesis-profile=random \
+	  -m "not sweep"
 
 check: lint types imports docs
 

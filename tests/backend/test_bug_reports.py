@@ -74,6 +74,7 @@ def test_a_failure_leaves_a_folder_without_tensors(frontend: str, tmp_path: Path
     assert "The option 'emitter' is an object" in (folder / "repeat.py").read_text()
 
 
+@pytest.mark.slow
 @BOTH
 def test_the_file_of_a_report_repeats_the_failure(frontend: str, tmp_path: Path) -> None:
     failed(frontend=frontend, passes=("no_such",), bug_report=tmp_path)

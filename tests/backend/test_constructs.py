@@ -95,6 +95,7 @@ def in_training() -> list[Any]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("function", "shapes", "emitter"), in_training())
 def test_loops_in_training(
     function: Function, shapes: tuple[tuple[int, ...], ...], emitter: str
@@ -111,6 +112,7 @@ def test_loops_in_training(
     torch.testing.assert_close(gradients(compiled(function, emitter)), gradients(function))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("emitter", EMITTERS)
 def test_a_region_used_twice_in_training(emitter: str) -> None:
     @torch.compiler.nested_compile_region
@@ -173,6 +175,7 @@ def test_a_graph_with_objects_is_compiled_again(emitter: str) -> None:
         torch.testing.assert_close(result.values(), x.values().cos())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("emitter", EMITTERS)
 def test_a_jagged_tensor_of_a_graph_in_training(emitter: str) -> None:
     layer = torch.nn.Linear(4, 6)

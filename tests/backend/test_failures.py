@@ -202,6 +202,7 @@ def test_inductor_compiles_what_is_refused(
         torch.testing.assert_close(actual.grad, wanted.grad)
 
 
+@pytest.mark.slow
 @BOTH
 @pytest.mark.parametrize("falls_back", ["forward", "backward"])
 def test_one_of_two_graphs_falls_back(

@@ -61,6 +61,7 @@ def test_results_are_as_in_eager_with_cpp_kernels(changed: dict[str, Any]) -> No
     torch.testing.assert_close(actual, _head(*_inputs()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("emitter", ["python", "cpp", "fx"])
 @pytest.mark.parametrize("bits", [0, 256, 512])
 def test_vectors_are_as_wide_as_a_setting_says(bits: int, emitter: str) -> None:

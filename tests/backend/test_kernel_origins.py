@@ -84,6 +84,7 @@ INPUTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frontend", FRONTENDS)
 @pytest.mark.parametrize("function", INPUTS, ids=lambda function: function.__name__)
 def test_kernels_name_what_they_compute(

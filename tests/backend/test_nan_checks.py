@@ -39,6 +39,7 @@ def compiled(name: str, function: Callable[..., Any], *inputs: torch.Tensor) -> 
         return torch.compile(function, backend="wrapperir", options=options)(*inputs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_numbers_pass(name: str) -> None:
     x = torch.rand(3, 4) + 0.5

@@ -86,6 +86,7 @@ def chain(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return (z - mean).relu()  # two
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frontend", ["inductor", *FRONTENDS])
 def test_a_kernel_names_all_its_lines_and_a_call_its_own(frontend: str) -> None:
     inputs = torch.randn(8, 16), torch.randn(16, 32), torch.randn(8)
@@ -161,6 +162,7 @@ def test_modules_have_their_paths(frontend: str) -> None:
     assert modules == [{"layers.0.fc"}, {"layers.1.fc"}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frontend", FRONTENDS)
 def test_no_kernel_or_call_is_without_origin(frontend: str) -> None:
     forward, backward = programs_of(

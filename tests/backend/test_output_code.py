@@ -61,6 +61,7 @@ def test_run_and_get_code_returns_what_was_emitted(emitter: str, frontend: str) 
         assert run_and_get_triton_code(compiled(emitter, frontend), x) == code
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_kernels")
 @BOTH
 @pytest.mark.parametrize("emitter", EMITTERS)

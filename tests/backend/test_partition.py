@@ -85,6 +85,7 @@ def words(rows: int, length: int) -> torch.Tensor:
     return torch.randint(0, 20, (rows, length))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SUPPORTS)
 def test_a_decoder_in_inference_with_lengths_in_turn(kind: str) -> None:
     torch.manual_seed(0)
@@ -96,6 +97,7 @@ def test_a_decoder_in_inference_with_lengths_in_turn(kind: str) -> None:
             torch.testing.assert_close(call(given), model(given))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [Decoder, Images])
 @pytest.mark.parametrize("kind", ["kernels", "operators"])
 def test_training_steps(kind: str, make: type[torch.nn.Module]) -> None:

@@ -434,6 +434,7 @@ def test_no_other_text_is_read_as_a_program(text: str) -> None:
         parse_kept(text)
 
 
+@pytest.mark.slow
 def test_another_process_loads_what_one_compiled(
     tmp_path: Path, process_server: ProcessServer
 ) -> None:

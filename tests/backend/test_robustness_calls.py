@@ -164,6 +164,7 @@ def _outer(x: torch.Tensor) -> torch.Tensor:
     return torch.mm(x[:, None].sin(), x[None, :]).cos().cumsum(0).sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", WITH_MESSAGES)
 def test_memory_that_runs_out(backend: str) -> None:
     compiled = torch.compile(_outer, dynamic=True, **BACKENDS[backend])

@@ -163,6 +163,7 @@ exec {compiler} "$@"
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 @pytest.mark.parametrize("emitter", EMITTERS)
 def test_ctrl_c_while_the_compiler_runs(
@@ -223,6 +224,7 @@ def _train(compiled: Any, expected: Any, size: int) -> None:
         torch.testing.assert_close(grad, wanted)
 
 
+@pytest.mark.slow
 def test_threads_compile_different_functions_with_different_options() -> None:
     def make(number: int, **kwargs: Any) -> Callable[[], None]:
         def function(x: torch.Tensor) -> torch.Tensor:
@@ -297,6 +299,7 @@ print("parent")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     torch.backends.cuda.is_built(),  # type: ignore[no-untyped-call]
     reason="autograd of a PyTorch with CUDA has threads, which a forked process lacks",

@@ -36,6 +36,7 @@ LLAMAS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("split", "ranks", "emitter", "frontend"), LLAMAS)
 def test_a_llama_on_several_ranks_is_that_on_one(
     split: str,

@@ -60,6 +60,7 @@ def _failure(
     return caught.value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "case",
     [

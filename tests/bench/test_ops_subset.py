@@ -30,6 +30,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> dict[OpTask, Record]:
     return sweep(tasks, jobs=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("emitter", EMITTERS)
 def test_a_draw_of_operators(emitter: str, records: dict[OpTask, Record]) -> None:
     found = [record for task, record in records.items() if task.variant.emitter == emitter]

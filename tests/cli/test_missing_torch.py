@@ -65,6 +65,7 @@ def test_the_error_as_json(tmp_path: Path) -> None:
     assert found["code"] == "WIR909"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command", ["print", "verify", "opt", "emit", "memory", "graphs", "overlap", "plugins"]
 )

@@ -207,6 +207,7 @@ def test_the_library_exports_its_interfaces_alone(tmp_path: Path) -> None:
     assert ctypes.CDLL(str(path)).wrapperir_constant_count() == 0
 
 
+@pytest.mark.slow
 def test_two_processes_may_build_at_once(
     filled_cache: Path, process_server: ProcessServer
 ) -> None:
@@ -227,6 +228,7 @@ def test_two_processes_may_build_at_once(
     assert leftovers == []
 
 
+@pytest.mark.slow
 def test_inductor_is_imported_for_kernels_alone(filled_cache: Path) -> None:
     script = (
         "from tests.cpp_emitter.test_build import *;"

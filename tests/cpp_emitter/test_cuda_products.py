@@ -270,6 +270,7 @@ def test_the_handle_is_taken_again_after_operators(fake_gpu: FakeGpu) -> None:
     assert [line.split()[0] for line in first] == kinds
 
 
+@pytest.mark.slow
 def test_products_in_blocks(fake_gpu: FakeGpu) -> None:
     program = parsed("""
         program @main(%x: f32[4, 4]) {

@@ -200,6 +200,7 @@ PAIRS: list[Expr] = [
 ]
 
 
+@pytest.mark.slow
 def test_every_operation_at_the_edges(tmp_path: Path) -> None:
     library = Library(tmp_path, SYMBOLS, PAIRS)
     ints, floats = (*INTS, *EDGES), (*FLOATS, *SPECIAL)
@@ -282,6 +283,7 @@ def test_a_message_names_operation_and_operands(tmp_path: Path) -> None:
     assert "sqrt(-1.5" in library.message
 
 
+@pytest.mark.slow
 def test_the_deepest_expressions_compile(tmp_path: Path) -> None:
     exprs: list[Expr] = []
     for op in ExprOp:

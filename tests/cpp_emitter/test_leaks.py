@@ -108,6 +108,7 @@ def test_memory_stays_as_it_is_over_many_calls(everything: Loaded) -> None:
     assert resident_bytes() - before < 8 * CALLS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "message"), [(9, "it is nine"), (10, "but received 10")])
 def test_failing_calls_keep_nothing(everything: Loaded, n: int, message: str) -> None:
     x = torch.zeros(8, 8)

@@ -320,6 +320,7 @@ def harness(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "harness"
 
 
+@pytest.mark.slow
 def test_the_cpp_loader_runs_a_package_without_python(package: Path, harness: Path) -> None:
     done = subprocess.run([harness, package], capture_output=True, text=True, check=True)
     numbers, count, *python = done.stdout.splitlines()

@@ -321,6 +321,7 @@ def test_threads_replay(fake_gpu: FakeGpu) -> None:
     assert "error" not in answer, answer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "count"), [(SUMS + "  return %out, %r\n", 60), (AROUND, 200)]
 )

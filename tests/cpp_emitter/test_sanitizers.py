@@ -41,6 +41,7 @@ def compiler(run_cache: Path) -> str:
     return str(script)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nth", [2, pytest.param(1, marks=pytest.mark.sweep)])
 def test_programs_run_with_sanitizers(compiler: str, nth: int) -> None:
     preloaded = " ".join(sanitizer(name) for name in ("libasan.so", "libubsan.so"))

@@ -44,8 +44,29 @@ def page_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
             del sys.modules[name]
 
 
+SLOW = {
+    "several-gpus.md",
+    "write-an-emitter.md",
+    "step-through-it.md",
+    "private-device.md",
+    "testing-compilers.md",
+    "write-a-pass.md",
+}
+"""Pages whose examples take ten seconds or more."""
+
+
 @pytest.mark.usefixtures("page_folder")
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(
+            page,
+            id=str(page.relative_to(ROOT)),
+            marks=[pytest.mark.slow] if page.name in SLOW else [],
+        )
+        for page in PAGES
+    ],
+)
 def test_examples_work(
     page: Path,
     request: pytest.FixtureRequest,

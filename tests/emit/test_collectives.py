@@ -32,6 +32,7 @@ KINDS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_two_ranks_do_what_the_interpreter_does(kind: str) -> None:
     emitters = ("python", "cpp", "fx")

@@ -64,6 +64,7 @@ def calls_of_attention(program: wir.Program) -> int:
     )
 
 
+@pytest.mark.slow
 def test_a_region_stays_whole(before: wir.Program) -> None:
     plain, (without,) = changed(before, graphs=True, without=OWN)
     after, (report,) = changed(before, graphs=True)
@@ -88,6 +89,7 @@ def ran() -> Iterator[list[str]]:
 LENGTHS = 3, 40, 70, MOST_POSITIONS + 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graphs", [False, True])
 def test_one_program_computes_what_eager_does(
     before: wir.Program, graphs: bool, ran: list[str]

@@ -74,6 +74,7 @@ COMPILED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COMPILED)
 def test_captured_kernels_compile_for_a_gpu(name: str, captured: Capture) -> None:
     programs = captured(name)

@@ -348,6 +348,7 @@ def _compilations() -> Iterator[Any]:
             yield pytest.param(name, backend, marks=marks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "backend"), _compilations())
 def test_what_was_compiled_again_runs(name: str, backend: str) -> None:
     # Kernels in Triton take no time to build; Inductor itself runs none on a CPU.

@@ -73,6 +73,7 @@ def train(model: nn.Module, call: Any, x: Tensor) -> list[Tensor]:
     return losses
 
 
+@pytest.mark.slow
 def test_training(device: torch.device, x: Tensor) -> None:
     eager, model = block(device), block(device)
     wanted = train(eager, eager, x)

@@ -50,6 +50,7 @@ def saved(module: GraphModule) -> GraphModule:
     return loaded
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", SAVED, ids=lambda case: case.name)
 def test_a_saved_graph_does_the_same(case: Case) -> None:
     assert check_case(FxEmitter(compile_graph=saved), case) is Outcome.PASSED

@@ -156,6 +156,7 @@ def test_items_are_split_evenly(count: int) -> None:
     assert max(map(len, parts), default=0) - min(map(len, parts), default=0) <= 1
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_idle_workers_alone(
     process_server: ProcessServer, tmp_path: Path
 ) -> None:

@@ -33,6 +33,7 @@ def test_a_pass(name: str, program: Program) -> None:
     check(program, [name])
 
 
+@pytest.mark.slow
 @settings(max_examples=draws(40, fuzz=100))
 @given(program=programs(languages=()))
 def test_all_of_them(program: Program) -> None:
@@ -45,6 +46,7 @@ def test_with_kernels(program: Program) -> None:
     check(program, list(MEMORY_PASSES))
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(program=programs(languages=(), max_steps=30))
 def test_long_programs(program: Program) -> None:

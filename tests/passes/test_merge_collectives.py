@@ -55,6 +55,7 @@ def test_the_programs_have_something_to_merge() -> None:
     assert min(merged[operation] for operation in MERGED) > 0
 
 
+@pytest.mark.slow
 @settings(SLOW, max_examples=draws(60, fuzz=300))
 @given(rank_programs(common=True))
 def test_all_passes_together(programs: list[Program]) -> None:

@@ -1,5 +1,6 @@
 """Graph regions become subgraph calls whose work is on stream 0."""
 
+import pytest
 from hypothesis import given, settings
 
 from tests.draws import draws
@@ -99,6 +100,7 @@ def test_a_program_without_regions_is_the_same_object() -> None:
     assert open_graph_regions(program) is program
 
 
+@pytest.mark.slow
 @settings(max_examples=draws(40, fuzz=200))
 @given(program=programs(languages=(), max_steps=24).filter(has_regions))
 def test_opened_programs_do_the_same(program: Program) -> None:

@@ -32,6 +32,7 @@ SLOW = settings(deadline=None, suppress_health_check=list(HealthCheck))
 LIMITS = st.sampled_from([1.0, MEMORY_LIMIT, 1.5, 4.0])
 
 
+@pytest.mark.slow
 @settings(SLOW, max_examples=draws(100, fuzz=400))
 @given(rank_programs(common=True), LIMITS)
 def test_results_and_peaks(programs: list[Program], limit: float) -> None:
@@ -46,6 +47,7 @@ def test_memory_is_planned_around_work_in_flight(programs: list[Program]) -> Non
     assert faults_of(programs, after, MEMORY_LIMIT) == ()
 
 
+@pytest.mark.slow
 @settings(SLOW, max_examples=draws(60, fuzz=300))
 @given(rank_programs())
 def test_programs_of_ranks_still_meet(programs: list[Program]) -> None:
@@ -63,6 +65,7 @@ def without_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(line_dependences._Walk, "_note", lambda *given: None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plant", [without_accesses, without_names])
 def test_a_wrong_pass_is_caught(
     plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch

@@ -27,6 +27,7 @@ def check(emitter: str, selection: CheckSelection) -> CheckReport:
     return report
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("emitter", EMITTERS)
 def test_some_cases_and_every_probe(emitter: str) -> None:
     report = check(emitter, CheckSelection(cases=FEW, examples=2))

@@ -19,6 +19,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
     return install(EXAMPLE, tmp_path_factory.mktemp("installed"))
 
 
+@pytest.mark.slow
 def test_its_own_tests_pass(path: str, process_server: ProcessServer) -> None:
     assert "13 passed" in run_own_tests(process_server, EXAMPLE, path)
 

@@ -59,6 +59,7 @@ def installed(
     return target, folder, {**os.environ, "PYTHONPATH": install(folder, place)}
 
 
+@pytest.mark.slow
 def test_its_first_tests_pass(
     installed: tuple[HostLanguage, Path, dict[str, str]], process_server: ProcessServer
 ) -> None:
@@ -214,6 +215,7 @@ WRONG_DRIVERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WRONG_DRIVERS)
 def test_a_driver_that_is_wrong_is_found(
     name: str, tmp_path: Path, process_server: ProcessServer

@@ -229,6 +229,7 @@ def test_what_a_kernel_throws_is_an_error(emitter: str) -> None:
     assert x[0] == 3
 
 
+@pytest.mark.slow
 def test_vectors_are_as_wide_as_the_kernel_says() -> None:
     body = """\
     float found[16];

@@ -73,6 +73,7 @@ print(out.sum().item())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "total"), [("kernel_call, C++", -32.0), ("kernel_call, Triton", 64.0)]
 )

@@ -41,6 +41,7 @@ def test_programs_hold_a_few_of_many_buffers(name: str, language: Language) -> N
     assert 2 <= round(buffers) <= 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("buffers", "is_fault"), [(0.9, True), (1.1, False), (3.4, False), (3.6, True)]
 )

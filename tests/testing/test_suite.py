@@ -219,6 +219,7 @@ def test_programs_call_declared_operators_only(program: wir.Program) -> None:
     assert check_support(fitted, "some", FEW_OPERATORS) == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operator", ["aten.copy_.default", "aten.add.Tensor"])
 def test_declared_operators_are_drawn(operator: str) -> None:
     def calls(program: wir.Program) -> bool:

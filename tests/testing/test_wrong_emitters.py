@@ -19,6 +19,7 @@ def selected(wrong: Wrong) -> CheckSelection:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WRONG)
 def test_it_is_found(name: str) -> None:
     wrong = WRONG[name]
@@ -26,6 +27,7 @@ def test_it_is_found(name: str) -> None:
     assert report.of(Status.FAILED), [result.reason for result in report.results]
 
 
+@pytest.mark.slow
 def test_the_emitter_that_is_not_wrong_passes() -> None:
     selection = CheckSelection(
         features=frozenset(wrong.feature for wrong in WRONG.values()),

@@ -78,6 +78,7 @@ def named(is_quick: Callable[[str], bool]) -> list[object]:
     return [pytest.param(x, marks=() if is_quick(x) else sweep) for x in PLANTED]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", named(lambda name: name not in COMPILED))
 def test_a_planted_fault_is_named_by_its_line(name: str) -> None:
     planted = PLANTED[name]
@@ -92,6 +93,7 @@ def test_there_are_ten_planted_faults() -> None:
     assert len(PLANTED.keys() - set(COMPILED)) >= 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", named(lambda name: name in QUICK))
 def test_a_planted_fault_is_reduced_to_few_lines(name: str) -> None:
     planted = PLANTED[name]

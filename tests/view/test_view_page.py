@@ -312,6 +312,7 @@ def long_program(steps: int) -> str:
     return "\n".join([*lines, "}", ""])
 
 
+@pytest.mark.slow
 def test_ten_thousand_lines_scroll_smoothly(opener: Opener) -> None:
     view = viewed(long_program(2500), [find_emitter("python")])
     assert len(view.program.lines) == 10_000
