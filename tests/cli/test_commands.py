@@ -314,6 +314,18 @@ def test_forms_of_example_inputs(folder: Path, inputs: str, dynamic: str) -> Non
     assert ("symbol s" in (folder / "out/program.wir").read_text()) == bool(dynamic)
 
 
+def test_a_function_that_makes_the_model_is_not_compiled(folder: Path) -> None:
+    text = (folder / "model.py").read_text() + "\n\ndef make():\n    return Model()\n"
+    (folder / "model.py").write_text(text)
+    result = invoke("compile", "--pass", "memory", "model.py:make", "-o", "out")
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[-2:] == [
+        "wrapperir: error WIR903: the example inputs are no arguments of make:"
+        " too many positional arguments",
+        "  = hint: name a function of them, a module, or the class of one",
+    ]
+
+
 @pytest.mark.parametrize(
     ("target", "code"),
     [

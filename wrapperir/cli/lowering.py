@@ -238,8 +238,27 @@ def load_target(text: str) -> CompileTarget:
     if callable(maker := getattr(module, "example_inputs", None)):
         inputs = guarded(path, maker)
     args, kwargs = _arguments(path, inputs)
+    _check_call(name, found, args, kwargs)
     shapes: Any = getattr(module, "DYNAMIC_SHAPES", None)
     return CompileTarget(found, args, kwargs, shapes)
+
+
+def _check_call(
+    name: str, found: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    """Refuse example inputs that are not arguments of what is to be compiled."""
+    called = found.forward if isinstance(found, torch.nn.Module) else found
+    try:
+        signature = inspect.signature(called)
+    except (TypeError, ValueError):  # it has none that Python knows
+        return
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise Code.EXAMPLE_INPUTS.error(
+            f"the example inputs are no arguments of {name}: {error}",
+            hint="name a function of them, a module, or the class of one",
+        ) from None
 
 
 def _run_file(path: Path) -> ModuleType:

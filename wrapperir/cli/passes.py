@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from wrapperir.cli.progress import stage
-from wrapperir.cli.source import Source, format_as, working_on
+from wrapperir.cli.source import Source, format_as, named_as
 from wrapperir.diagnostics import did_you_mean
 from wrapperir.ir import Program
 
@@ -81,9 +81,11 @@ def choose_passes(passes: "Sequence[PassLike]") -> "tuple[ChosenPass, ...]":
 
     chosen: list[ChosenPass] = []
     for given in passes:
-        if isinstance(given, str):
-            working_on(Source("--pass", given))
-        chosen += find_passes([given])
+        if not isinstance(given, str):
+            chosen += find_passes([given])
+            continue
+        with named_as(Source("--pass", given)):
+            chosen += find_passes([given])
     return tuple(chosen)
 
 

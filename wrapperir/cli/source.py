@@ -5,7 +5,8 @@ import io
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, ParamSpec, TextIO
 
@@ -291,6 +292,19 @@ _GIVEN = "wrapperir.given_program"
 def working_on(source: Source) -> None:
     """Name the program that later diagnostics are about."""
     click.get_current_context().meta[_SOURCE] = source
+
+
+@contextmanager
+def named_as(source: Source) -> Generator[None]:
+    """Name a text that diagnostics of a block are about; those after it are not."""
+    meta = click.get_current_context().meta
+    before = meta.get(_SOURCE)
+    working_on(source)
+    yield
+    if before is None:
+        del meta[_SOURCE]
+    else:
+        working_on(before)
 
 
 def open_program(path: str) -> tuple[Program, Source]:
