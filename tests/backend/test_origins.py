@@ -253,6 +253,33 @@ def test_what_separate_loops_of_one_kernel_write_has_its_own_nodes(frontend: str
     }
 
 
+def normalized(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    kept = x.sin() + x  # kept
+    mean = kept.mean(-1, keepdim=True)
+    y = (kept - mean).transpose(1, 2).reshape(-1, 8) @ w
+    return y, kept.view(-1, 16) @ w.t()
+
+
+@pytest.mark.parametrize("frontend", ["inductor", "lowering"])
+def test_the_readers_of_a_copy_do_not_read_another_value_of_its_kernel(
+    frontend: str,
+) -> None:
+    inputs = torch.randn(4, 8, 16), torch.randn(8, 16)
+    (program,) = programs_of(normalized, frontend, *inputs)
+    flow = line_flow(program)
+    ((writer, (reason,)),) = copy_reasons(program, flow).items()
+    (copy,) = reason.values
+    (reader,) = reason.readers
+    product = program.lines[reader]
+    assert isinstance(product, ExternKernelLine)
+    assert product in calls_in(program, "aten.mm")
+    operators = {x.name: x.operator for x in program.origins}
+    for value in flow.writes[writer]:
+        computed = {operators[name] for name in value.origins}
+        assert "aten.sin.default" in computed
+        assert ("aten.clone.default" in computed) is (value.name == copy)
+
+
 def indexed(
     i: torch.Tensor, j: torch.Tensor, x: torch.Tensor, y: torch.Tensor
 ) -> torch.Tensor:

@@ -35,7 +35,13 @@ def assemble(
         if position < plan.loops:
             inner = _inner_loop(plan, position, loops[position], reuse, emitted)
             body.append(InnerLoop(axes=flat.inner, body=inner))
-    return Nest(name=name, axes=flat.parallel, body=tuple(body), origins=flat.origins)
+    return Nest(
+        name=name,
+        axes=flat.parallel,
+        body=tuple(body),
+        origins=flat.origins,
+        stored=flat.stored,
+    )
 
 
 def _inner_loop(

@@ -125,7 +125,11 @@ def flatten(nest: Nest, prefix: str, symbols: SizeSymbols) -> FlatNest | None:
         code=tuple(_with_origins(rename.instruction(each), nest) for each in code),
         deep=tuple(deep),
         origins=nest.origins,
-        stored={each.buffer: nest.origins for each in code if isinstance(each, Store)},
+        stored={
+            each.buffer: nest.stored.get(each.buffer, nest.origins)
+            for each in code
+            if isinstance(each, Store)
+        },
     )
 
 

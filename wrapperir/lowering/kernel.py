@@ -8,7 +8,7 @@ is split into dimensions, or in messages, are equal and are defined once.
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from wrapperir.analysis.arithmetic import Interval
 from wrapperir.ir import (
@@ -53,7 +53,8 @@ class KernelLaunch:
 
     ``buffers`` and ``symbols`` are the names in the graph, one for each of the kernel's
     buffers and symbols.  ``messages`` are those of the nest's checks, in order, and
-    ``checked`` what each of these comes from.
+    ``checked`` what each of these comes from.  ``origins`` are all that the kernel
+    computes, and ``stored`` what it computes for a buffer, where that is less.
     ``in_place`` are results, each with the buffer whose memory it takes.
     """
 
@@ -63,6 +64,9 @@ class KernelLaunch:
     messages: tuple[str, ...] = ()
     checked: tuple[tuple[NodeOrigin, ...], ...] = ()
     origins: tuple[NodeOrigin, ...] = ()
+    stored: Mapping[str, tuple[NodeOrigin, ...]] = field(
+        factory=dict[str, tuple[NodeOrigin, ...]], eq=False
+    )
     in_place: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -73,7 +77,7 @@ class KernelLaunch:
 
     def origins_of(self, buffer: str) -> tuple[NodeOrigin, ...]:
         """Return what the kernel computes, for a buffer that it writes."""
-        return self.origins
+        return self.stored.get(buffer, self.origins)
 
 
 @frozen(kw_only=True)
@@ -193,6 +197,7 @@ def kernel_of(
         messages=tuple(each.message for each in checks),
         checked=tuple(each.origins or nest.origins for each in checks),
         origins=nest.origins,
+        stored=nest.stored,
     )
 
 

@@ -171,13 +171,17 @@ class Nest:
     """Loops that become one kernel: parallel axes, outermost first, around a body.
 
     ``name`` is unique in its graph.  ``origins`` has one entry for each node of the
-    ATen graph that the nest computes.
+    ATen graph that the nest computes, and ``stored`` those of what is stored to a buffer,
+    where that is less.
     """
 
     name: str
     axes: tuple[Axis, ...]
     body: tuple[Step, ...]
     origins: tuple[NodeOrigin, ...] = ()
+    stored: Mapping[str, tuple[NodeOrigin, ...]] = field(
+        factory=dict[str, tuple[NodeOrigin, ...]], eq=False
+    )
 
 
 @frozen(kw_only=True)

@@ -60,8 +60,9 @@ class SequenceLaunch:
         return tuple(
             origin
             for launch in self.launches
-            if any(final.get(name, name) == buffer for name in launch.written)
-            for origin in launch.origins
+            for name in launch.written
+            if final.get(name, name) == buffer
+            for origin in launch.origins_of(name)
         )
 
 

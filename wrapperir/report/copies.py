@@ -85,8 +85,8 @@ class _CopyFinder:
         line = self._flow.lines[index]
         by_name = self._table.by_name
         nodes = [by_name[name] for name in origins if name in by_name]
-        readers = dict.fromkeys(
-            x for each in values for x in self._readers.get((index, each.memory), ())
+        readers = sorted(
+            {x for each in values for x in self._readers.get((index, each.memory), ())}
         )
         views = [node for node in nodes if _is_view(node)]
         others = [node for node in nodes if not _is_view(node)]

@@ -21,9 +21,9 @@ _SHARING = (Origin.VIEW, Origin.MOVED, Origin.ELEMENT)
 class LineWrite:
     """A value that a line writes: its name there, that of its memory, and its nodes.
 
-    A kernel of several values may have separate loops for them.  The line that makes memory
-    names the nodes of those that write it first, and so of the first kernel that writes it
-    only these are ``origins``.
+    A kernel of several values may compute them from different nodes.  The line that makes
+    memory names the nodes of what writes it first, and so of the first kernel that writes
+    it only these are ``origins``.
     """
 
     name: str

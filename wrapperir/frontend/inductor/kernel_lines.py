@@ -15,7 +15,7 @@ from torch._inductor.cpu_vec_isa import pick_vec_isa
 from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.aten.values import lower_device
-from wrapperir.frontend.inductor.kernel_origins import separate_loops
+from wrapperir.frontend.inductor.kernel_origins import parts_of_values
 from wrapperir.frontend.inductor.scope import BlockScope
 from wrapperir.frontend.inductor.triton_kernel import (
     lower_triton_kernel,
@@ -180,9 +180,9 @@ def append_call(
     for buffer in written:
         scope.write(buffer)
     computed = scope.session.computed.get(id(line), [])
-    groups = separate_loops(computed)
-    for loops, names in groups if len(groups) > 1 else ():
-        provenance = scope.provenance(*loops)
+    given = {value for value in values if isinstance(value, str)}
+    for parts, names in parts_of_values(computed, given):
+        provenance = scope.provenance(*parts)
         if provenance is not None:
             written_by = dict.fromkeys(map(scope.name, names), provenance)
             scope.session.memory_origins.update(written_by)

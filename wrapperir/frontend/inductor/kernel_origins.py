@@ -180,24 +180,35 @@ class ComputedNodes:
         }
 
 
-def separate_loops(parts: Sequence[Any]) -> list[tuple[list[Any], list[str]]]:
-    """Return the parts of a kernel in groups of which none reads what others write.
+def parts_of_values(
+    parts: Sequence[Any], given: Set[str]
+) -> list[tuple[list[Any], list[str]]]:
+    """Return, for the values that a kernel puts in memory, the parts that compute them.
 
-    Each has the names of the buffers that it writes.  A kernel of Inductor's on the CPU may
-    run loops that have nothing to do with each other.
+    ``given`` are the names of the kernel's arguments.  A part whose result is not put in
+    memory is among the parts of the values that need it.  With the parts are the names of
+    the buffers: values that are joined in one piece of memory are together.
     """
-    groups: list[tuple[list[Any], list[str], set[str]]] = []
+    makers = {name: part for part in parts for name in _written(part)}
+    names_in: dict[str, list[str]] = {}
     for part in parts:
-        written, used = _written(part), {*_written(part), *_read(part)}
-        own = [part], written, used
-        apart: list[tuple[list[Any], list[str], set[str]]] = []
-        for group in groups:
-            if used.isdisjoint(group[1]) and group[2].isdisjoint(written):
-                apart.append(group)
-            else:
-                own = group[0] + own[0], group[1] + own[1], group[2] | own[2]
-        groups = [*apart, own]
-    return [(members, written) for members, written, _ in groups]
+        for name in _written(part):
+            if name in given:
+                joined = _joined_in(part)
+                memory = name if joined is None else joined.get_name()
+                names_in.setdefault(memory, []).append(name)
+    found: list[tuple[list[Any], list[str]]] = []
+    for names in names_in.values():
+        members = {id(makers[name]): makers[name] for name in names}
+        waiting = [*members.values()]
+        while waiting:
+            read = _read(waiting.pop())
+            used = [makers[name] for name in read if name in makers and name not in given]
+            new = [part for part in used if id(part) not in members]
+            members |= {id(part): part for part in new}
+            waiting += new
+        found.append(([part for part in parts if id(part) in members], names))
+    return found
 
 
 def _tensor_arguments(node: torch.fx.Node) -> list[torch.fx.Node]:
@@ -214,10 +225,8 @@ def _joined_parts(parts: Iterable[Any]) -> dict[torch.fx.Node, list[torch.fx.Nod
     """
     found: dict[torch.fx.Node, list[torch.fx.Node]] = {}
     for part in parts:
-        whole: Any = getattr(getattr(part, "layout", None), "view", None)
-        while hasattr(whole, "data"):
-            whole = whole.data
-        if not isinstance(whole, ir.ConcatKernel):
+        whole = _joined_in(part)
+        if whole is None:
             continue
         names = [each.get_name() for each in whole.inputs if isinstance(each, ir.IRNode)]
         for node in _results(whole):
@@ -227,6 +236,14 @@ def _joined_parts(parts: Iterable[Any]) -> dict[torch.fx.Node, list[torch.fx.Nod
                 assert isinstance(source, torch.fx.Node)
                 found.setdefault(node, []).append(_whole(source))
     return found
+
+
+def _joined_in(part: Any) -> ir.ConcatKernel | None:
+    """Return the buffer that a part writes a piece of, if it joins tensors."""
+    whole: Any = getattr(getattr(part, "layout", None), "view", None)
+    while hasattr(whole, "data"):
+        whole = whole.data
+    return whole if isinstance(whole, ir.ConcatKernel) else None
 
 
 def _origins(part: Any) -> list[torch.fx.Node]:
