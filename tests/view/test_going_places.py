@@ -127,6 +127,17 @@ def test_the_peak_lists_what_is_alive_there(small: Page) -> None:
     assert "Alive here on cpu" in small.locator("#details").inner_text()
 
 
+def test_what_is_pinned_is_shown_from_its_title_on(opener: Opener, tmp_path: Path) -> None:
+    view = format_view(viewed(write_model(tmp_path)))
+    page = opener.open(view, width=1000, height=500)
+    click(page, "program", "kernel_call")
+    panel = page.locator(".panel[data-name=details]")
+    panel.evaluate("(element) => { element.scrollTop = element.scrollHeight; }")
+    assert panel.evaluate("(element) => element.scrollTop") > 0
+    click(page, "program", "aten.mm")
+    assert panel.evaluate("(element) => element.scrollTop") == 0
+
+
 REUSED = """\
 wrapperir 1
 

@@ -12,6 +12,7 @@ class Details {
 
   show(lit) {
     this.element.replaceChildren();
+    this.element.closest(".panel").scrollTop = 0;
     if (!lit.target) {
       addSpan(this.element, "Point at a line, a kernel or a node to see what belongs to it.", "hint");
       return;
