@@ -7,6 +7,7 @@ from tests.report.conftest import Opener
 from wrapperir.emit.pipeline import find_emitter
 from wrapperir.frontend.lowering.exported import lower_exported
 from wrapperir.frontend.lowering.lower import LoweringStages
+from wrapperir.ir import ExternKernelLine
 from wrapperir.text import format_with_positions
 from wrapperir.view import ProgramText, StageLinks, format_view, view_program
 
@@ -60,6 +61,21 @@ def test_decisions_say_what_was_decided_of_which_nodes(stages: LoweringStages) -
     assert joined.nodes
     reasons = [bool(each.reason) for each in links(stages).decisions()]
     assert reasons == sorted(reasons, reverse=True)
+
+
+def test_a_call_of_a_decomposition_has_the_node_that_was_decomposed() -> None:
+    class Convolution(torch.nn.Module):
+        def forward(self, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+            return torch.conv2d(x, w).relu()
+
+    inputs = (torch.randn(2, 3, 8, 8), torch.randn(4, 3, 2, 2))
+    stages = lower_exported(torch.export.export(Convolution(), inputs))
+    program = stages.lowered.program
+    found = {each.kind: each for each in links(stages).decisions()}
+    (node,) = found["called"].nodes
+    calls = [x for x in program.lines if isinstance(x, ExternKernelLine)]
+    origins = [x.provenance.origins for x in calls if x.provenance is not None]
+    assert (program.origins[node].name,) in origins
 
 
 def test_the_page_has_loops_and_decisions(stages: LoweringStages, opener: Opener) -> None:

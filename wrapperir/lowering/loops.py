@@ -199,7 +199,8 @@ class ExternCall:
     ``name`` is the node of the ATen graph.  ``arguments`` are the tensors that it is
     given, by the name of the node that each is the value of.  ``writes`` are the buffers
     that it defines or overwrites.  ``symbols`` are the size symbols that it needs,
-    ``defines`` those that it defines.
+    ``defines`` those that it defines.  ``origins`` is the node of the graph that was given:
+    that of a decomposition may have another name.
     """
 
     name: str
@@ -207,6 +208,7 @@ class ExternCall:
     writes: tuple[str, ...] = ()
     symbols: tuple[str, ...] = ()
     defines: tuple[str, ...] = ()
+    origins: tuple[NodeOrigin, ...] = ()
 
 
 Item: TypeAlias = Union[Nest, ExternCall]

@@ -103,8 +103,6 @@ class StageLinks:
         )
 
     def _nodes_of(self, item: Nest | ExternCall | KernelLaunch) -> tuple[int, ...]:
-        if isinstance(item, ExternCall):
-            return self._numbers([item.name])
         return self._numbers(origin.name for origin in item.origins)
 
     def _numbers(self, names: Iterable[str]) -> tuple[int, ...]:

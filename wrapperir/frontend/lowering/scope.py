@@ -342,6 +342,7 @@ class LoopScope:
                 writes=tuple(results),
                 symbols=tuple(needed),
                 defines=tuple(name for name in made if name not in self.known_symbols),
+                origins=self.origins_at_hand(),
             )
         )
         self.known_symbols.update(made)
