@@ -121,7 +121,8 @@ def test_the_peak_lists_what_is_alive_there(small: Page) -> None:
     small.click("#peak")
     details = small.locator("#details").inner_text()
     assert "Alive at the peak on cpu: 512 bytes" in details
-    alive = details.split("Alive at the peak")[1].split("\n")[1:3]
+    _, taken, *alive = details.split("Alive at the peak")[1].split("\n")[:4]
+    assert taken.startswith("This line takes 256 bytes for %z made by ")
     assert [row[:2] for row in alive] == ["%y", "%z"]
     click(small, "program", "free %y")
     assert "Alive here on cpu" in small.locator("#details").inner_text()
@@ -143,14 +144,21 @@ wrapperir 1
 
 program @main(%x: f32[64]) {
   %a = extern_kernel aten.sin.default(%x) : f32[64]
-  %b = reuse %a as f32[64]
-  extern_kernel aten.cos.out(%x, out = %b) writes(%b)
-  %c = extern_kernel aten.exp.default(%b) : f32[64]
+  %b = reuse %a as f32[64] from(cos, sin)
+  extern_kernel aten.cos.out(%x, out = %b) writes(%b) from(sin, cos)
+  %c = extern_kernel aten.exp.default(%b) : f32[64] from(exp)
   %n = allocate f32[]
   extern_kernel aten.zero_.default(%n) writes(%n)
   free %n
   free %b
   return %c
+}
+
+origins {
+  place 0: "model.py" 3 "forward"
+  sin: aten.sin.default at 0
+  cos: aten.cos.default at 0
+  exp: aten.exp.default at 0
 }
 """
 
@@ -165,7 +173,10 @@ def test_the_peak_has_names_as_they_are_there_and_the_line_that_took_most(
     alive = details.inner_text().split("Alive at the peak")[1]
     assert "%b" in alive
     assert "%a" not in alive
-    assert "Most of it, 256 bytes, was taken just before, at line 7" in alive
+    (held,) = [row for row in alive.split("\n") if row.startswith("%b")]
+    assert "made by cos (cos, model.py:3)and 1 more" in held
+    taken = "256 bytes, was taken just before, at line 7 for %c made by exp (exp"
+    assert taken in " ".join(alive.split())
     details.locator("button", has_text="line 7").click()
     assert details.locator("h2").inner_text() == "line 7"
 

@@ -91,7 +91,7 @@ class ScheduleLines:
         kernel = launch.kernel
         self._define(kernel)
         for result, source in launch.in_place:
-            self._reuse(result, source, self._provenance(launch.origins_of(result)))
+            self._reuse(result, source, self._made_by(launch, result))
         device = wir.CPU
         for parameter, buffer in zip(kernel.buffers, launch.buffers, strict=True):
             device = parameter.type.device
@@ -99,7 +99,7 @@ class ScheduleLines:
                 if parameter.access.writes:
                     self.scope.write(self.names[buffer])
                 continue
-            self._allocate(buffer, self._provenance(launch.origins_of(buffer)))
+            self._allocate(buffer, self._made_by(launch, buffer))
         arguments: list[wir.KernelArgument] = [
             wir.BufferRef(self.names[buffer]) for buffer in launch.buffers
         ]
@@ -122,6 +122,13 @@ class ScheduleLines:
         )
         if fault is not None:
             self._assert_no_fault(fault, launch, checking)
+
+    def _made_by(
+        self, launch: KernelLaunch | SequenceLaunch, buffer: str
+    ) -> wir.Provenance:
+        """Return the provenance of what a kernel writes, first the node that it is."""
+        origins = launch.origins_of(buffer)
+        return self._provenance((*origins[-1:], *origins[:-1]))
 
     def _provenance(self, origins: Iterable[wir.NodeOrigin]) -> wir.Provenance:
         """Return the provenance of a kernel, with the views that it reads through."""

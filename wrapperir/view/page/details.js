@@ -66,19 +66,40 @@ class Details {
       if (!found.length) continue;
       const more = held[line] === live[line] ? "" : `, ${formatBytes(held[line])} held`;
       this.heading(`${line === peakLine ? "Alive at the peak" : "Alive here"} on ${name}: ${formatBytes(live[line])}${more}`);
-      const [riseLine, bytes] = peakRise;
-      if (line === peakLine && riseLine !== undefined && riseLine !== line) {
-        const row = addSpan(this.element, "", "place");
-        row.append(`Most of it, ${formatBytes(bytes)}, was taken just before, at `);
-        this.goTo(row, { kind: "line", index: riseLine }, `line ${this.view.links.lines.number[riseLine]}`);
-      }
+      if (line === peakLine && peakRise.length) this.rise(line, peakRise, buffers);
       found.sort((a, b) => buffers.size[b] - buffers.size[a]);
       this.list(found, (row, index) => {
         const own = nameAt(buffers, index, line);
         this.goTo(row, { kind: "value", index: own }, `%${own}`, "mono");
         addSpan(row, `${formatBytes(buffers.size[index])}, ${lifetime(this.view.data.memory, buffers, index)}`, "facts");
+        this.madeBy(row, own);
       });
     }
+  }
+
+  // Which line took most of the bytes of the peak, and for what.
+  rise(line, [riseLine, bytes], buffers) {
+    const row = addSpan(this.element, "", "place");
+    if (riseLine === line) row.append(`This line takes ${formatBytes(bytes)}`);
+    else {
+      row.append(`Most of it, ${formatBytes(bytes)}, was taken just before, at `);
+      this.goTo(row, { kind: "line", index: riseLine }, `line ${this.view.links.lines.number[riseLine]}`);
+    }
+    const taken = [...buffers.name.keys()].filter((index) => this.view.counted[buffers.kind[index]] && buffers.begin[index] === riseLine);
+    if (!taken.length) return;
+    const own = buffers.name[taken.reduce((a, b) => (buffers.size[b] > buffers.size[a] ? b : a))];
+    row.append(" for ");
+    this.goTo(row, { kind: "value", index: own }, `%${own}`, "mono");
+    this.madeBy(row, own);
+  }
+
+  // The node that makes a value, which is the first of its nodes.
+  madeBy(row, name) {
+    const [node, ...others] = this.view.links.nodesOfValue.get(name) ?? [];
+    if (node === undefined) return;
+    row.append(" made by ");
+    this.node(row, node);
+    if (others.length) addSpan(row, `and ${others.length} more`, "facts");
   }
 
   heading(text) {
