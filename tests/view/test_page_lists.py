@@ -123,7 +123,7 @@ def test_a_call_has_the_modules_of_all_its_nodes_and_the_parameters_that_it_uses
     assert "%w0: f32[8, 8], tied to head.weight" in used
     assert "%b" not in used
     assert "%w1" not in used
-    page.click("#details .more:has-text('that it does not use, of its modules')")
+    page.click("#details .more:has-text('of its modules that it does not use')")
     assert "%b: f32[8, 8]" in details.inner_text()
     page.evaluate("view.pin({ kind: 'node', index: view.links.nodes.name.indexOf('add') })")
     assert "\nin layers.1\n" in details.inner_text()

@@ -316,7 +316,7 @@ class Details {
     }
     const rest = byLayer(others);
     if (!rest.length) return;
-    addOpener(addSpan(this.element, "", "item"), `${rest.length} that it does not use, of its modules`, (place) => {
+    addOpener(addSpan(this.element, "", "item"), `${others.length === 1 ? "1 parameter" : `${others.length} parameters`} of its modules that it does not use`, (place) => {
       for (const group of rest) add(addSpan(place, "", "place"), group);
     });
   }
