@@ -9,6 +9,7 @@ from wrapperir.emit import Artifact, fragment
 from wrapperir.emit.support import unsupported_device
 from wrapperir.ir import SCHEMA_VERSION, Program
 from wrapperir_cpp.context import Context
+from wrapperir_cpp.debugged_values import show_values
 from wrapperir_cpp.device_table import DEVICE_FILES, DeviceTable, runtime_files
 from wrapperir_cpp.entry import emit_input_checks, emit_inputs, emit_outputs
 from wrapperir_cpp.layout import BUILD_FACTS, CORE_SOURCES, PROGRAM, RUNTIME, TEXT
@@ -21,17 +22,26 @@ _FILES = runtime_files(
     *(path.removeprefix(RUNTIME) for path in CORE_SOURCES),
 )
 
+(_DEBUGGING,) = runtime_files("debugging.h")
+
 
 def emit_artifact(
-    program: Program, name: str, tables: Sequence[DeviceTable], lines: type[CppLines]
+    program: Program,
+    name: str,
+    tables: Sequence[DeviceTable],
+    lines: type[CppLines],
+    *,
+    debugged: bool = False,
 ) -> Artifact:
     """Return the files for a verified program, by the emitter called ``name``.
+
+    With ``debugged``, debuggers find the data of values by their names.
 
     Raises:
         DiagnosticError: the program holds something that cannot be expressed; all such
             places are named.  Or WIR704, it uses a device that is not in ``tables``.
     """
-    context = Context(program, tables)
+    context = Context(program, tables, debugged=debugged)
     for device in sorted(context.devices.mentioned, key=str):
         if device.kind not in context.tables:
             supported = frozenset(context.tables)
@@ -41,6 +51,8 @@ def emit_artifact(
     emit_inputs(context, program)
     emitted.emit_symbols(program.symbols)
     emit_input_checks(context, program)
+    show_values(context, [given.name for given in program.inputs])
+    show_values(context, [constant.name for constant in program.constants])
     emitted.emit_lines(program.lines)
     emit_outputs(context, program)
     for index, constant in enumerate(program.constants):
@@ -63,6 +75,8 @@ def emit_artifact(
         included.append("device.h")
     for table in used:
         included.extend(table.headers)
+    if debugged:
+        included.append("debugging.h")
     if context.regions:
         included.append("graph_regions.h")
     spelled = [fragment("runtime/{}", fragment(name)) for name in included]
@@ -79,6 +93,8 @@ def emit_artifact(
         ),
         **context.module.files,
     }
+    if debugged:
+        files[f"{RUNTIME}{_DEBUGGING.name}"] = _DEBUGGING.read_text("utf-8")
     return Artifact(name, {**files, **runtime_sources(used)}, PROGRAM)
 
 

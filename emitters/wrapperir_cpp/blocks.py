@@ -11,6 +11,7 @@ from wrapperir.emit.arena import plain_device
 from wrapperir.emit.blocks import BlockEmitter, own_results
 from wrapperir.emit.number_kinds import kind_of
 from wrapperir_cpp.context import Context
+from wrapperir_cpp.debugged_values import hide_block, show_values
 from wrapperir_cpp.literals import format_converted
 from wrapperir_cpp.memory import (
     define_value,
@@ -130,6 +131,7 @@ class CppBlocks(BlockEmitter):
         if not isinstance(type, wir.ScalarType):
             assert isinstance(operand, wir.BufferRef)  # verified
             context.values.lend(parameter.name, operand.name)
+            show_values(context, [parameter.name])
             if context.has_exact_layout(operand.name):
                 context.checked.add(parameter.name)
             return
@@ -154,6 +156,7 @@ class CppBlocks(BlockEmitter):
 
     def emit_results(self, results: Sequence[wir.Result], block: wir.Block) -> None:
         """Append the moves of a block's results, and drop the block's names."""
+        hide_block(self._context, block)
         given = self._format_values(block.results, results, keeps=False)
         self._emit_assignments(given, at_once=self._is_loop)
         for name in own_results(block, self._context.facts.constants):
@@ -184,6 +187,7 @@ class CppBlocks(BlockEmitter):
     def emit_exit(self, condition: wir.Block) -> None:
         """Append ``if (!(c.i < c.n)) break;``; a tensor is read before it is dropped."""
         (result,) = condition.results
+        hide_block(self._context, condition)
         writer = self._context.writer
         if not isinstance(result, wir.BufferRef):
             self.leave()

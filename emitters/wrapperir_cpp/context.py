@@ -1,11 +1,11 @@
 """State shared by the functions that emit one program."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import cast
 
 from attrs import frozen
 
-from wrapperir.emit import Fragment, fragment, joined
+from wrapperir.emit import Fragment, Namespace, fragment, joined
 from wrapperir.emit.arena import plan_arena
 from wrapperir.emit.argument_facts import survey_arguments
 from wrapperir.emit.context import Emission, ProgramFacts
@@ -13,7 +13,7 @@ from wrapperir.ir import Device, DType, Expr, Program, Stream, SymbolKind
 from wrapperir_cpp.device_table import DeviceTable
 from wrapperir_cpp.expressions import CppExpressions
 from wrapperir_cpp.literals import C_TYPES, format_int
-from wrapperir_cpp.module_text import CppModule, source_writer
+from wrapperir_cpp.module_text import WORDS, CppModule, CppNames, source_writer
 from wrapperir_cpp.surveys import survey_devices, survey_layouts
 from wrapperir_cpp.value_storage import ValueStorage
 
@@ -94,6 +94,35 @@ class ChoiceTables:
         self.names: dict[str, Fragment] = {}
 
 
+class DebuggedValues:
+    """The pointers that debuggers find by the names of values, in ``c.at``.
+
+    Attributes:
+        names: Members, by the value's name.
+        members: Declarations such as ``float* buf0``, by the value's name.
+        shown: Values that have an address where lines are appended.
+        symbols: Symbols that are defined there.
+    """
+
+    def __init__(self, values: Iterable[str]) -> None:
+        """Start without pointers; ``values`` are the names of all values.
+
+        Those that C++ can have are spelled as they are, whatever the others become.
+        """
+        self.names = Namespace(CppNames(WORDS))
+        for name in sorted(values, key=lambda name: CppNames(WORDS).claim(name) != name):
+            _ = self.names[name]
+        self.members: dict[str, Fragment] = {}
+        self.shown: set[str] = set()
+        self.symbols: set[str] = set()
+
+    def add(self, name: str, c_type: Fragment) -> Fragment:
+        """Add a value that has an address now, and return its member."""
+        self.members[name] = fragment("{}* {}", c_type, self.names[name])
+        self.shown.add(name)
+        return self.names[name]
+
+
 class Context(Emission):
     """One program being emitted: facts, names, values, the writer and the problems found.
 
@@ -114,9 +143,12 @@ class Context(Emission):
             types'.
         product_states: Members for cuBLAS, by the devices that multiply matrices.
         regions: C++ names of the facts of graph regions that are recorded.
+        debugged: The pointers that debuggers read; ``None`` without debug information.
     """
 
-    def __init__(self, program: Program, tables: Sequence[DeviceTable]) -> None:
+    def __init__(
+        self, program: Program, tables: Sequence[DeviceTable], *, debugged: bool = False
+    ) -> None:
         """Start with an empty function body."""
         super().__init__(ProgramFacts(program))
         self.tables = {table.kind: table for table in tables}
@@ -145,6 +177,7 @@ class Context(Emission):
         self.values = ValueStorage(self._emit_drop)
         self.choices = ChoiceTables()
         self.regions: list[Fragment] = []
+        self.debugged = DebuggedValues(self.facts.types) if debugged else None
         self.device_names = {
             device: module.names.claim(f"{device.kind}_{device.index or 0}")
             for device in self.devices.devices

@@ -73,7 +73,9 @@ class CppEmitter(Emitter):
 
         outer = active_record()
         with recording_lines() if outer is None else nullcontext(outer) as record:
-            artifact = emit_artifact(program, self.name, self.devices, self.lines_class())
+            artifact = emit_artifact(
+                *(program, self.name, self.devices, self.lines_class()), debugged=True
+            )
         return add_debug_information(artifact, program, self.debug_info, record)
 
     def lines_class(self) -> "type[CppLines]":

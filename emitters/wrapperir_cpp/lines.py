@@ -18,6 +18,7 @@ from wrapperir.text import format_type
 from wrapperir_cpp.blocks import CppBlocks
 from wrapperir_cpp.bounds import emit_place_check, emit_view_check
 from wrapperir_cpp.context import Context
+from wrapperir_cpp.debugged_values import showing_values
 from wrapperir_cpp.entry import emit_symbol_definition
 from wrapperir_cpp.kernels import CPP_KERNELS, KernelLanguages
 from wrapperir_cpp.launches import declare_kernel, emit_kernel_call
@@ -67,7 +68,8 @@ class CppLines(OperatorCollectives):
     def emit_symbols(self, symbols: Sequence[wir.SymbolDefinitionLine]) -> None:
         """Append the symbols that are known on entry."""
         for _, line in self.context.walk(symbols, ("symbols",)):
-            self.visit(line)
+            with showing_values(self.context, line):
+                self.visit(line)
 
     def emit_lines(
         self, lines: Sequence[wir.BodyLine], path: LinePath = ("lines",)
@@ -85,7 +87,8 @@ class CppLines(OperatorCollectives):
                     context.writer.emit_comment(remark)
                 if path == ("lines",):
                     emit_block_begin(context, index)
-                self.visit(line)
+                with showing_values(context, line):
+                    self.visit(line)
                 if path == ("lines",):
                     emit_block_end(context, index)
 

@@ -7,7 +7,7 @@ from wrapperir.ir import BodyLine
 from wrapperir.ir.blocks import blocks_of
 from wrapperir_cpp.literals import format_int
 
-_RESERVED = (
+_WORDS = (
     # Keywords.
     "alignas alignof and and_eq asm auto bitand bitor bool break case catch char "
     "char8_t char16_t char32_t class compl concept const consteval constexpr "
@@ -20,6 +20,10 @@ _RESERVED = (
     "union unsigned using virtual void volatile wchar_t while xor xor_eq "
     # Macros of headers and compilers; others are all capitals or begin with ``_``.
     "linux unix assert errno strdupa strndupa "
+    # Types of elements.
+    "int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t"
+)
+_RESERVED = (
     # Functions of the C library.
     "main abort exit malloc free memcpy memset std "
     # Names in emitted programs, members of a call among them.
@@ -33,8 +37,7 @@ _RESERVED = (
     "check_layout check_offset check_one check_range data_of empty empty_aligned "
     "empty_pinned room_of fail_in_torch item_bool item_of new_handle offset_of "
     "out_of_range output sgemm_ dgemm_ size_of small_float stride_of take "
-    "torch_device torch_dtype view view_as view_memory int8_t int16_t int32_t "
-    "int64_t uint8_t uint16_t uint32_t uint64_t size_t Constant Fixed Slot "
+    "torch_device torch_dtype view view_as view_memory size_t Constant Fixed Slot "
     "constants_ fixed_ inputs_ lines_ timed_ zeroed_ Argument Fastest Hint Launch "
     "Use as_launch choice choice_is_open choice_is_timed choice_of given nearest "
     "nearest_of recent run_choice spanned_bytes time_choices "
@@ -43,7 +46,9 @@ _RESERVED = (
     # Names that the headers for devices with streams declare.
     "DeviceCall DeviceEnd DevicePlan OnStream context on "
 )
-RESERVED = frozenset(_RESERVED.split())
+WORDS = frozenset(_WORDS.split())
+"""Names that C++ does not let a member have."""
+RESERVED = WORDS.union(_RESERVED.split())
 """Names that a program's own may not have."""
 LENGTH = 25
 """Lines of a program in one function, nested blocks included.

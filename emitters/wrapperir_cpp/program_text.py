@@ -22,6 +22,7 @@ from wrapperir.ir.line_effects import LineEffects
 from wrapperir.ir.mentions import buffers_in
 from wrapperir.text import format_with_positions
 from wrapperir_cpp.context import Context, format_declaration
+from wrapperir_cpp.debugged_values import emit_pointers
 from wrapperir_cpp.literals import format_bool, format_dtype, format_int, format_string
 from wrapperir_cpp.module_text import emit_rows, source_writer
 from wrapperir_cpp.streams import emit_begin, emit_end, emit_guards, emit_plans
@@ -129,6 +130,7 @@ def _emit_call(writer: SourceWriter, program: Program, context: Context) -> None
         ]
         for number in (*members, *numbers):
             writer.emit_line("{};", number)
+        emit_pointers(writer, context)
     writer.emit_line("}};")
     writer.emit_blank()
 

@@ -14,6 +14,7 @@ from wrapperir.emit.graph_regions import (
 )
 from wrapperir_cpp.blocks import CppBlocks, EmitLines
 from wrapperir_cpp.context import Context
+from wrapperir_cpp.debugged_values import show_values
 from wrapperir_cpp.layout import RUNTIME
 from wrapperir_cpp.literals import format_bool, format_int, format_string
 from wrapperir_cpp.memory import tensor_address
@@ -77,6 +78,7 @@ class _RegionBlocks(CppBlocks):
         view = StorageView(RootStorage(base), type, begin, room=bytes_of(type))
         context.values.put(parameter.name, view)
         context.checked.add(parameter.name)
+        show_values(context, [parameter.name])
 
 
 def emit_region(context: Context, line: wir.GraphRegionLine, emit_lines: EmitLines) -> None:

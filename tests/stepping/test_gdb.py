@@ -89,8 +89,8 @@ def test_a_compiled_directory_that_was_moved_is_named_to_gdb(
     assert "out: main:" in shell_output(f"python -m wrapperir.cli compile {given}")
     (tmp_path / "out").rename("moved")
     call = "import torch, wrapperir; wrapperir.load('moved')(torch.ones(4))"
-    commands = ["set breakpoint pending on", "break program.wir:16"]
+    commands = ["set breakpoint pending on", "break program.wir:20"]
     commands += ["directory moved/cpp", "run", "info source"]
     shown = gdb(sys.executable, "-c", call, commands=commands)
-    assert "\n16\t  kernel_call @scale(%a, %b)\n" in shown
+    assert "\n20\t  kernel_call @scale(%b, %c)\n" in shown
     assert f"Located in {tmp_path}/moved/cpp/program.wir\n" in shown
