@@ -190,6 +190,16 @@ def test_a_pass_lists_the_values_that_it_removed(page: Page) -> None:
     assert "%unused = extern_kernel" in found.inner_text()
     page.click("#steps button:has-text('insert_frees')")
     assert values.inner_text() == "removed no value"
+    removals = page.locator("#removals")
+    assert removals.inner_text() == "values were removed by remove_dead_lines: 1"
+    removals.locator("button").click()
+    assert values.inner_text() == "removed 1 value:%unused"
+
+
+def test_the_passes_say_at_once_that_none_removed_a_value(opener: Opener) -> None:
+    page = opener.open(format_view(viewed(VALUES, [], "insert_frees")), height=1000)
+    page.click("#tabs [data-panel=passes]")
+    assert page.locator("#removals").inner_text() == "no pass removed a value"
 
 
 @pytest.mark.parametrize("width", [1440, 1000])

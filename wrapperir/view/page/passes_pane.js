@@ -21,6 +21,7 @@ class PassesPane {
       button.classList.toggle("idle", !step.added && !step.removed);
     });
     this.buttons = [...order.children];
+    this.showRemovals(section.querySelector("#removals"));
     section.querySelector(".listing").addEventListener("click", (event) => {
       const row = event.target.closest(".line");
       const target = row && this.targetAt(Number(row.dataset.row));
@@ -48,6 +49,17 @@ class PassesPane {
     this.showValues(this.steps[index]);
     this.list.element.scrollTop = 0;
     this.list.reset(this.steps[index].rows.text.length);
+  }
+
+  // Which passes removed values, with buttons that go to them.
+  showRemovals(element) {
+    const removing = [...this.steps.keys()].filter((index) => this.steps[index].removedValues.length);
+    element.append(removing.length ? "values were removed by " : "no pass removed a value");
+    removing.forEach((index, at) => {
+      const { call, removedValues } = this.steps[index];
+      if (at) element.append(", ");
+      addButton(element, `${call}: ${removedValues.length}`, () => this.show(index)).className = "link";
+    });
   }
 
   // The values that only the program before or after the pass has, with buttons that go to them.
