@@ -141,6 +141,19 @@ def test_a_copy_says_which_views_made_it_necessary_and_for_whom(page: Page) -> N
     assert page.locator("#details h2").inner_text() == "node t_2"
 
 
+@pytest.mark.parametrize("wanted", ["copy", "copies", "why there is a copy"])
+def test_the_search_lists_the_lines_that_copy(opener: Opener, wanted: str) -> None:
+    page = opener.open(format_view(viewed(TWO_LOOPS, [])), height=1000)
+    page.fill("#search", wanted)
+    result = page.locator("#results .result", has_text="copies").first
+    result.wait_for()
+    assert result.inner_text() == "13why there is a copy: copies to %z for clone, @both"
+    assert page.locator("#results .group").first.inner_text() == "copies"
+    result.click()
+    assert page.locator("#details h2").inner_text() == "line 13"
+    assert "Why there is a copy" in page.locator("#details").inner_text()
+
+
 def test_each_copy_of_a_kernel_has_a_reason_and_a_value_its_own_nodes(
     opener: Opener,
 ) -> None:

@@ -301,6 +301,7 @@ class View {
       this.lists.decisions.list.reveal(row);
       this.pin({ kind: "decision", index: row });
     } };
+    yield this.searchedCopies();
     yield { group: "program", rows: this.texts.program[0].rows, go: inPane("program", () => {}), isText: true };
     for (const text of this.texts.source) yield { group: text.name, rows: text.rows, go: inPane("source", () => this.showSource(text)), isText: true };
     for (const [index, { call, rows }] of this.data.steps.entries()) {
@@ -316,6 +317,20 @@ class View {
     for (const { files } of this.texts.codes) {
       for (const text of files) yield { group: text.name, rows: text.rows, go: inPane("code", () => this.showCode(text)), isText: true };
     }
+  }
+
+  // The lines that copy, found by that word.
+  searchedCopies() {
+    const { copies, lines, nodes } = this.links;
+    const rows = copies.line.map((line, copy) => {
+      const to = copies.values[copy].length ? ` to ${copies.values[copy].map((name) => `%${name}`).join(", ")}` : "";
+      const users = copies.nodes[copy].map((node) => nodes.name[node]).join(", ");
+      return `why there is a copy: copies${to} for ${users}, ${this.links.calledBy(line)}`;
+    });
+    return { group: "copies", rows, numbers: (copy) => lines.number[copies.line[copy]], go: (copy) => {
+      this.openPanel("program");
+      this.pin({ kind: "line", index: copies.line[copy] });
+    } };
   }
 }
 
