@@ -94,3 +94,63 @@ def test_a_compiled_directory_that_was_moved_is_named_to_gdb(
     shown = gdb(sys.executable, "-c", call, commands=commands)
     assert "\n20\t  kernel_call @scale(%b, %c)\n" in shown
     assert f"Located in {tmp_path}/moved/cpp/program.wir\n" in shown
+
+
+PLACED = """\
+import torch
+from wrapperir.emit import compile_program
+from wrapperir.passes import MEMORY_PASSES
+from wrapperir.pipelines import run_passes
+from wrapperir.text import parse_program
+
+program = run_passes(parse_program(open("chain.wir").read()), MEMORY_PASSES)
+run = compile_program(program, emitter="cpp", debug_info="program")
+run([torch.arange(4.0)])
+"""
+CHAIN = """\
+wrapperir 1
+
+kernel_definition @scale cpp(x: read f32*, y: write f32*) {
+  entry = scale
+  source {
+    | extern "C" void scale(const float* x, float* y) {
+    |   for (int i = 0; i < 4; ++i) y[i] = 3 * x[i];
+    | }
+  }
+}
+
+program @main(%x: f32[4]) {
+  %a = allocate f32[4]
+  kernel_call @scale(%x, %a)
+  %b = allocate f32[4]
+  kernel_call @scale(%a, %b)
+  %c = allocate f32[4]
+  kernel_call @scale(%b, %c)
+  %y = extern_kernel aten.cat.default([%c, %c]) : f32[8]
+  return %y
+}
+"""
+
+
+def test_data_of_values_in_pools_is_found_by_their_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "chain.wir").write_text(CHAIN)
+    (tmp_path / "placed.py").write_text(PLACED)
+    commands = ["set breakpoint pending on", "break cpp_scale", "run"]
+    commands += ["continue", "finish", "print *c.at.a@4", "print c.at.c", "print c.at.a"]
+    commands += ["continue", "finish", "print *c.at.b@4", "print *c.at.c@4", "print c.at"]
+    commands += ["print *c.at.a@4"]
+    shown = gdb(sys.executable, "placed.py", commands=commands)
+    assert "$1 = {0, 3, 6, 9}\n" in shown, shown
+    assert "$2 = (float *) 0x0\n" in shown
+    assert "$4 = {0, 9, 18, 27}\n" in shown
+    assert "$5 = {0, 27, 54, 81}\n" in shown
+    (reused,) = re.findall(r"^\$3 = \(float \*\) (.*)$", shown, re.MULTILINE)
+    (pointers,) = re.findall(r"^\$6 = \{(.*)\}$", shown, re.MULTILINE)
+    places = dict(part.split(" = ") for part in pointers.split(", "))
+    # `c` lies where `a` lay, which has no data now.
+    assert (places["a"], places["c"]) == ("0x0", reused)
+    assert places["b"] not in ("0x0", reused)
+    assert shown.rstrip().endswith("Cannot access memory at address 0x0")
