@@ -243,12 +243,12 @@ def main(fresh: bool, child: str | None, at_once: int, names: tuple[str, ...]) -
     if fresh:
         results.clear()
     done = results.read()
-    printing = threading.Lock()
+    storing = threading.Lock()
 
     def run(name: str) -> None:
         if name not in done or name in names:
             record = run_task(TASKS[name])
-            with printing:
+            with storing:
                 results.add(record)
         else:
             record = done[name]

@@ -92,7 +92,7 @@ def compiled(model: nn.Module, contender: str, options: Options, folder: Path) -
     if contender == "eager":
         return model
     if contender.startswith("inductor"):
-        return torch.compile(model, options={"triton.cudagraphs": "-" in contender})
+        return torch.compile(model, options={"triton.cudagraphs": "replay" in contender})
     from wrapperir.emit.default_passes import passes_to_run
     from wrapperir.plugin import plugin_manager
 
@@ -167,8 +167,7 @@ def prepare(split: str, name: str, options: Options) -> Contender:
                 grads = [p.grad for p in parameters if p.grad is not None]
                 plain = [g.to_local() if isinstance(g, DTensor) else g for g in grads]
                 torch._foreach_add_([p.detach() for p in local], plain, alpha=-1e-3)
-            for parameter in parameters:
-                parameter.grad = None
+            model.zero_grad()
             return loss
 
         reordering = config.patch(reorder_for_compute_comm_overlap="inductor" in name)
@@ -182,8 +181,7 @@ def prepare(split: str, name: str, options: Options) -> Contender:
         programs: dict[str, ProgramPeak] = {}
         if device == "cuda" and name in PASSES:
             programs = measure_programs(run, x, folder, CudaAllocator())
-        for parameter in parameters:
-            parameter.grad = None
+        model.zero_grad()
         return Contender(step, ready, peak, programs)
 
 
@@ -191,11 +189,10 @@ def peak_of(step: Callable[[], torch.Tensor], device: str) -> int | None:
     """Return the bytes that a step needs beyond those before it, on a GPU."""
     if device != "cuda":
         return None
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
+    allocator = CudaAllocator()
+    before = allocator.begin()
     step()
-    wait(device)
-    return torch.cuda.max_memory_allocated() - before
+    return allocator.peak() - before
 
 
 def timed(contender: Contender, device: str) -> torch.Tensor:

@@ -320,9 +320,9 @@ def test_a_function_that_makes_the_model_is_not_compiled(folder: Path) -> None:
     result = invoke("compile", "--pass", "memory", "model.py:make", "-o", "out")
     assert result.exit_code == 1
     assert result.stderr.splitlines()[-2:] == [
-        "wrapperir: error WIR903: the example inputs are no arguments of make:"
+        "wrapperir: error WIR903: make cannot be called with the example inputs:"
         " too many positional arguments",
-        "  = hint: name a function of them, a module, or the class of one",
+        "  = hint: name a function that takes them, a module, or a module's class",
     ]
 
 

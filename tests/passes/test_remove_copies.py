@@ -5,9 +5,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.draws import draws
-from wrapperir import format_program, parse_program
+from tests.passes.changed_lines import lines_after
 from wrapperir import ir as wir
-from wrapperir.analysis import analyze_memory
 from wrapperir.interp import interpret
 from wrapperir.ir.line_effects import definitions, value_names
 from wrapperir.ir.types import contiguous_stride
@@ -21,13 +20,7 @@ GROUP = '  group "0" size 2\n'
 
 def after(body: str, head: str = "%x: f32[16]") -> str:
     """Return the lines of the program after the pass, which must be valid."""
-    program = parse_program(f"wrapperir 1\n\nprogram @main({head}) {{\n{GROUP}{body}}}\n")
-    assert verify(program) == ()
-    changed = remove_copies(program)
-    assert verify(changed) == ()
-    assert remove_copies(changed) == changed
-    assert analyze_memory(changed, {}).peak <= analyze_memory(program, {}).peak
-    return format_program(changed).split(GROUP, 1)[1][:-2].lstrip("\n")
+    return lines_after(remove_copies, body, head, GROUP)
 
 
 START = """\

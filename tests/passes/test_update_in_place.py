@@ -5,22 +5,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wrapperir import format_program, parse_program
-from wrapperir.analysis import analyze_memory
+from tests.passes.changed_lines import lines_after
 from wrapperir.operators import find_out_overload, is_pointwise
 from wrapperir.passes import update_in_place
-from wrapperir.verify import verify
 
 
 def after(body: str, head: str = "%x: f32[16]") -> str:
     """Return the lines of the program after the pass, which must be valid."""
-    program = parse_program(f"wrapperir 1\n\nprogram @main({head}) {{\n{body}}}\n")
-    assert verify(program) == ()
-    changed = update_in_place(program)
-    assert verify(changed) == ()
-    assert update_in_place(changed) == changed
-    assert analyze_memory(changed, {}).peak <= analyze_memory(program, {}).peak
-    return format_program(changed).split("{\n", 1)[1][:-2]
+    return lines_after(update_in_place, body, head, "")
 
 
 START = """\

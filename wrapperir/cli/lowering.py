@@ -256,8 +256,8 @@ def _check_call(
         signature.bind(*args, **kwargs)
     except TypeError as error:
         raise Code.EXAMPLE_INPUTS.error(
-            f"the example inputs are no arguments of {name}: {error}",
-            hint="name a function of them, a module, or the class of one",
+            f"{name} cannot be called with the example inputs: {error}",
+            hint="name a function that takes them, a module, or a module's class",
         ) from None
 
 

@@ -296,7 +296,10 @@ def working_on(source: Source) -> None:
 
 @contextmanager
 def named_as(source: Source) -> Generator[None]:
-    """Name a text that diagnostics of a block are about; those after it are not."""
+    """Name a text that diagnostics of a block are about; those after it are not.
+
+    An error that leaves the block is still about the text.
+    """
     meta = click.get_current_context().meta
     before = meta.get(_SOURCE)
     working_on(source)

@@ -1,7 +1,5 @@
 """Replace copies of buffers that nothing needs any more by the buffers themselves."""
 
-from collections.abc import Iterator
-
 from wrapperir import ir as wir
 from wrapperir.analysis import Body, rewrite_bodies
 from wrapperir.ir.line_effects import LineEffects
@@ -45,18 +43,16 @@ def remove_copies(program: wir.Program) -> wir.Program:
 
 def _without_copies(body: Body, effects: LineEffects) -> list[wir.BodyLine]:
     """Return the lines of a body without copies that are not needed."""
-    copies = {
-        index: (copy, source)
-        for index, line in enumerate(body.lines)
-        for copy, source in _copies_of(line)
-    }
+    copies = [index for index, line in enumerate(body.lines) if _is_copy(line)]
     if not copies:
         return list(body.lines)
     given = GivenMemory.of(body, effects)
     reuses: dict[int, wir.BodyLine] = {}
     gone: set[int] = set()
-    for index, (copy, source) in copies.items():
-        type = copy.type
+    for index in copies:
+        copy = body.lines[index]
+        assert isinstance(copy, wir.ExternKernelLine)
+        source, type = given.found.effects[index].uses[0], copy.type
         if isinstance(type, wir.TensorType) and given.of_argument(
             source, type, index, copy, making=reuses
         ):
@@ -74,14 +70,14 @@ def _without_copies(body: Body, effects: LineEffects) -> list[wir.BodyLine]:
     ]
 
 
-def _copies_of(line: wir.BodyLine) -> Iterator[tuple[wir.ExternKernelLine, str]]:
-    """Yield a line that only copies a value, with that value's name."""
-    if not isinstance(line, wir.ExternKernelLine) or line.operator != _COPY:
-        return
-    if line.result is None or line.keywords or line.writes or line.aliases:
-        return
-    match line.arguments:
-        case (wir.BufferRef() as read,):
-            yield line, read.name
-        case _:
-            return
+def _is_copy(line: wir.BodyLine) -> bool:
+    """Say whether a line copies a value in the same layout, and does nothing else."""
+    return (
+        isinstance(line, wir.ExternKernelLine)
+        and line.operator == _COPY
+        and line.result is not None
+        and [*map(type, line.arguments)] == [wir.BufferRef]
+        and not line.keywords
+        and not line.writes
+        and not line.aliases
+    )

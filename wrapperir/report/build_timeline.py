@@ -62,7 +62,8 @@ def build_timeline(
     memories: dict[str, list[StorageSpan]] = {}
     for span in find_spans(memory, flat, values):
         memories.setdefault(_memory_name(span.storage.type), []).append(span)
-    timelines = [_timeline(name, spans, flat) for name, spans in memories.items()]
+    reuses = _reuses(flat)
+    timelines = [_timeline(name, spans, flat, reuses) for name, spans in memories.items()]
     timelines.sort(key=lambda timeline: (-timeline.peak, timeline.memory))
     return ProgramTimeline(label=label, lines=flat.lines, memories=tuple(timelines))
 
@@ -72,11 +73,18 @@ def _memory_name(type: TensorType | PoolType) -> str:
     return f"{type.device}{space}{' pinned' if type.pinned else ''}"
 
 
-def _timeline(name: str, spans: Sequence[StorageSpan], flat: FlatLines) -> MemoryTimeline:
+def _timeline(
+    name: str,
+    spans: Sequence[StorageSpan],
+    flat: FlatLines,
+    reuses: Mapping[str, Sequence[int]],
+) -> MemoryTimeline:
     addresses = _addresses(spans)
     count = len(flat.lines)
     buffers = tuple(
-        _buffer(span, addresses[id(span)], flat) for span in spans if not _is_pool(span)
+        _buffer(span, addresses[id(span)], flat, reuses)
+        for span in spans
+        if not _is_pool(span)
     )
     pools = tuple(_pool(span, addresses[id(span)]) for span in spans if _is_pool(span))
     counted = [buffer for buffer in buffers if buffer.kind.counted]
@@ -128,7 +136,18 @@ def lowest_addresses(buffers: Sequence[Buffer]) -> list[int]:
     return [found.get(index, 0) for index in range(len(buffers))]
 
 
-def _buffer(span: StorageSpan, address: int, flat: FlatLines) -> TimelineBuffer:
+def _reuses(flat: FlatLines) -> dict[str, list[int]]:
+    """Return the lines that give memory to each name that reuses some."""
+    found: dict[str, list[int]] = {}
+    for index, line in enumerate(flat.bodies):
+        if isinstance(line, ReuseLine):
+            found.setdefault(line.result, []).append(index)
+    return found
+
+
+def _buffer(
+    span: StorageSpan, address: int, flat: FlatLines, reuses: Mapping[str, Sequence[int]]
+) -> TimelineBuffer:
     storage = span.storage
     kind = _KINDS[storage.kind]
     if kind is BufferKind.RESULT and storage.perhaps:
@@ -149,19 +168,19 @@ def _buffer(span: StorageSpan, address: int, flat: FlatLines) -> TimelineBuffer:
         offset=None if span.within is None else span.offset,
         line=None if before else span.line,
         writer=span.writer,
-        renamed=tuple(_renamed(span, flat)),
+        renamed=tuple(sorted(_renamed(span, reuses))),
         provenance="" if before else next(filter(None, origins), ""),
     )
 
 
-def _renamed(span: StorageSpan, flat: FlatLines) -> Iterator[tuple[int, str]]:
+def _renamed(
+    span: StorageSpan, reuses: Mapping[str, Sequence[int]]
+) -> Iterator[tuple[int, str]]:
     """Yield the lines that reuse a storage, each with its new name."""
-    if len(span.storage.names) == 1:
-        return
-    for index in range(span.begin, span.end):
-        line = flat.bodies[index]
-        if isinstance(line, ReuseLine) and line.result in span.storage.names:
-            yield index, line.result
+    for name in dict.fromkeys(span.storage.names):
+        for index in reuses.get(name, ()):
+            if span.begin <= index < span.end:
+                yield index, name
 
 
 def _pool(span: StorageSpan, address: int) -> TimelinePool:
