@@ -51,13 +51,50 @@ origins {
     x, a = memory.buffers
     assert (x.kind, x.begin, x.end, x.line) == (BufferKind.INPUT, 0, 3, None)
     assert (a.kind, a.begin, a.end, a.line) == (BufferKind.ALLOCATED, 0, 6, 0)
-    assert [a.name_at(line) for line in range(6)] == ["a", "a", "a", "a", "b", "b"]
-    assert (a.aliases, a.writer, a.type) == (("v", "b"), 5, "f32[128]")
+    names = [a.value_at(line).name for line in range(6)]
+    assert names == ["a", "a", "a", "a", "b", "b"]
+    assert (a.aliases, a.writer, a.type) == (("v", "b"), None, "f32[128]")
     assert a.provenance == "m.py:7, aten.f, n0 and 1 more"
     assert [line.number for line in version.lines] == [4, 5, 6, 7, 8, 9]
     assert version.lines[0].text == "%a = allocate f32[128]"
     assert memory.live == memory.held == (512,) * 6
     assert memory.uncounted == (256, 256, 256, 0, 0, 0)
+
+
+REUSED = """\
+program @main(%x: f32[64]) {
+  %a = allocate f32[64] from(sin)
+  extern_kernel aten.sin.out(%x, out = %a) writes(%a) from(sin)
+  %b = reuse %a as f32[8, 8] from(cos)
+  extern_kernel aten.cos.out(%x, out = %b) writes(%b) from(cos)
+  %c = extern_kernel aten.exp.default(%b) : f32[8, 8] from(exp)
+  %d = reuse %b as f32[64] from(tan)
+  extern_kernel aten.tan.out(%x, out = %d) writes(%d) from(tan)
+  free %x
+  return %c, %d
+}
+
+origins {
+  place 0: "m.py" 7
+  place 1: "m.py" 8
+  sin: aten.sin.default at 0
+  cos: aten.cos.default at 1
+  exp: aten.exp.default at 1
+  tan: aten.tan.default at 1
+}
+"""
+
+
+def test_each_value_of_reused_memory_has_its_own_lines_and_nodes() -> None:
+    (_, memory, _) = memory_of(REUSED).buffers
+    values = [memory.value_at(line) for line in (1, 3, 4, 6)]
+    assert [(v.name, v.type, v.line, v.writer) for v in values] == [
+        ("a", "f32[64]", 0, 1),
+        ("b", "f32[8, 8]", 2, 3),
+        ("b", "f32[8, 8]", 2, 3),
+        ("d", "f32[64]", 5, 6),
+    ]
+    assert [v.provenance.split(", ")[-1] for v in values] == ["sin", "cos", "cos", "tan"]
 
 
 SCALAR = """\
@@ -325,7 +362,7 @@ def test_any_program_has_the_peak_that_the_analysis_finds(program: Program) -> N
         assert taken <= memory.peak
         for buffer in memory.buffers:
             for at in range(buffer.begin, buffer.end):
-                assert buffer.name_at(at) in (buffer.name, *buffer.aliases)
+                assert buffer.value_at(at).name in (buffer.name, *buffer.aliases)
         check_addresses(memory)
 
 

@@ -9,6 +9,7 @@ from playwright.sync_api import Page
 
 from tests.report.conftest import Opener
 from tests.report.reports import HOSTILE, hostile_report, large_report, small_report
+from tests.report.test_build_timeline import REUSED
 from wrapperir.ir import Program
 from wrapperir.report import (
     MemoryReport,
@@ -18,7 +19,7 @@ from wrapperir.report import (
     visible,
 )
 from wrapperir.testing import programs
-from wrapperir.text import format_with_positions
+from wrapperir.text import format_with_positions, parse_with_positions
 
 
 def tooltip(page: Page) -> list[str]:
@@ -40,6 +41,22 @@ def test_hovering_shows_what_a_buffer_is(opener: Opener) -> None:
     ]
     page.hover("h1")
     assert page.locator("#tooltip").is_hidden()
+
+
+def test_memory_that_is_reused_is_from_the_value_at_the_peak(opener: Opener) -> None:
+    parsed = parse_with_positions(f"wrapperir 1\n\n{REUSED}")
+    version = build_timeline(parsed.program, parsed.positions, {}, "as given")
+    report = MemoryReport(program="main", source="reused.wir", versions=(version,))
+    page = opener.open(format_html(report))
+    row = page.locator("#largest tr", has_text="%b").first.inner_text()
+    assert "reuse %a as f32[8, 8]" in row
+    assert "from m.py:8, aten.cos.default, cos" in row
+    page.hover("rect.buffer[data-buffer='1']")
+    assert [text for text in tooltip(page) if text.startswith("from")] == [
+        "from m.py:7, aten.sin.default, sin",
+        "from m.py:8, aten.cos.default, cos",
+        "from m.py:8, aten.tan.default, tan",
+    ]
 
 
 def test_each_buffer_is_a_rectangle_where_and_when_it_is(opener: Opener) -> None:

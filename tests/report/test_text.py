@@ -3,7 +3,7 @@ import json
 import pytest
 
 from tests.report.reports import HOSTILE, hostile_report, small_report
-from tests.report.test_build_timeline import SCALAR
+from tests.report.test_build_timeline import REUSED, SCALAR
 from wrapperir.report import (
     MemoryReport,
     build_timeline,
@@ -57,6 +57,27 @@ def test_a_small_last_piece_of_the_peak_is_told_from_most_of_it() -> None:
         "peak           16.3 KiB (16,704 bytes) at line 8, 1.000 of the lower bound\n"
         "  most of it     16 KiB (16,384 bytes) taken at line 7, just before\n"
     ) in format_report(report)
+
+
+def test_memory_at_the_peak_is_said_to_be_from_the_value_that_it_has_there() -> None:
+    parsed = parse_with_positions(f"wrapperir 1\n\n{REUSED}")
+    version = build_timeline(parsed.program, parsed.positions, {}, "as given")
+    report = MemoryReport(program="main", source="reused.wir", versions=(version,))
+    assert format_report(report).endswith("""\
+  256 bytes  %b  f32[8, 8]  lines 4-11
+               line 6: %b = reuse %a as f32[8, 8]
+               line 7: extern_kernel aten.cos.out(%x, out = %b) writes(%b)
+               from m.py:8, aten.cos.default, cos
+  256 bytes  %c  f32[8, 8]  lines 8-11
+               line 8: %c = extern_kernel aten.exp.default(%b) : f32[8, 8]
+               from m.py:8, aten.exp.default, exp
+""")
+    arguments = json.loads(format_perfetto(report))["traceEvents"]
+    (own,) = (x["args"] for x in arguments if x["name"] == "%a" and "bytes" in x["args"])
+    assert (own["from"], own["from, reuse 2"]) == (
+        "m.py:7, aten.sin.default, sin",
+        "m.py:8, aten.tan.default, tan",
+    )
 
 
 def test_text_of_a_program_makes_no_lines_and_moves_no_cursor() -> None:

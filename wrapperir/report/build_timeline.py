@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from wrapperir.analysis import StorageKind, analyze_memory
 from wrapperir.diagnostics import LinePath, Position
@@ -28,6 +29,7 @@ from wrapperir.report.timeline import (
     ProgramTimeline,
     TimelineBuffer,
     TimelinePool,
+    TimelineValue,
     bytes_at_lines,
 )
 from wrapperir.text import format_type
@@ -43,6 +45,9 @@ _KINDS = {
     StorageKind.SCATTERED: BufferKind.DONATED,
     StorageKind.CONSTANT: BufferKind.CONSTANT,
 }
+
+_UNWRITTEN = (BufferKind.ALLOCATED, BufferKind.PLACED)
+"""Kinds of memory whose bytes another line writes than the one that makes it."""
 
 
 def build_timeline(
@@ -153,8 +158,9 @@ def _buffer(
     if kind is BufferKind.RESULT and storage.perhaps:
         kind = BufferKind.PERHAPS_RESULT
     before = kind in (BufferKind.INPUT, BufferKind.DONATED, BufferKind.CONSTANT)
-    makers = [at for at in (span.line, span.writer) if at is not None]
-    origins = (format_provenance(flat.bodies[at].provenance, flat.origins) for at in makers)
+    reused = tuple(_reused(span, flat, reuses))
+    until = next((value.line for value in reused if value.line is not None), span.end)
+    writer = _first(span.writes, span.line, until) if kind in _UNWRITTEN else None
     return TimelineBuffer(
         name=storage.name,
         aliases=tuple(dict.fromkeys(n for n in storage.names if n != storage.name)),
@@ -167,20 +173,41 @@ def _buffer(
         pool=None if span.within is None else span.within.storage.name,
         offset=None if span.within is None else span.offset,
         line=None if before else span.line,
-        writer=span.writer,
-        renamed=tuple(sorted(_renamed(span, reuses))),
-        provenance="" if before else next(filter(None, origins), ""),
+        writer=writer,
+        reuses=reused,
+        provenance="" if before else _provenance(flat, span.line, writer),
     )
 
 
-def _renamed(
-    span: StorageSpan, reuses: Mapping[str, Sequence[int]]
-) -> Iterator[tuple[int, str]]:
-    """Yield the lines that reuse a storage, each with its new name."""
-    for name in dict.fromkeys(span.storage.names):
-        for index in reuses.get(name, ()):
-            if span.begin <= index < span.end:
-                yield index, name
+def _reused(
+    span: StorageSpan, flat: FlatLines, reuses: Mapping[str, Sequence[int]]
+) -> Iterator[TimelineValue]:
+    """Yield the values that lines reuse a storage for, in their order."""
+    names = dict.fromkeys(span.storage.names)
+    found = sorted(index for name in names for index in reuses.get(name, ()))
+    lines = [index for index in found if span.begin <= index < span.end]
+    for index, until in pairwise((*lines, span.end)):
+        line = flat.bodies[index]
+        if isinstance(line, ReuseLine):
+            writer = _first(span.writes, index, until)
+            yield TimelineValue(
+                name=line.result,
+                type=format_type(line.type),
+                line=index,
+                writer=writer,
+                provenance=_provenance(flat, index, writer),
+            )
+
+
+def _first(lines: Sequence[int], begin: int, end: int) -> int | None:
+    """Return the first of some lines from ``begin`` up to ``end``."""
+    return next((line for line in lines if begin <= line < end), None)
+
+
+def _provenance(flat: FlatLines, *lines: int | None) -> str:
+    """Return where the first of some lines came from that says so."""
+    known = (flat.bodies[at].provenance for at in lines if at is not None)
+    return next(filter(None, (format_provenance(x, flat.origins) for x in known)), "")
 
 
 def _pool(span: StorageSpan, address: int) -> TimelinePool:

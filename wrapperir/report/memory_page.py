@@ -11,6 +11,7 @@ from wrapperir.report.timeline import (
     ProgramTimeline,
     TimelineBuffer,
     TimelinePool,
+    TimelineValue,
     at_peak,
 )
 
@@ -81,8 +82,11 @@ def _memory(memory: MemoryTimeline) -> PageData:
             **_columns(buffers, "name", "type", "size", "begin", "end", "address"),
             **_columns(buffers, "line", "writer", "provenance"),
             "also": [visible(", ".join(f"%{n}" for n in b.aliases)) for b in buffers],
-            "renamed": [
-                [[since, visible(name)] for since, name in b.renamed] for b in buffers
+            "reuses": [
+                _columns(b.reuses, "line", "name", "type", "writer", "provenance")
+                if b.reuses
+                else None
+                for b in buffers
             ],
             "kind": [kinds.index(b.kind) for b in buffers],
             "place": [_place(b) for b in buffers],
@@ -92,7 +96,7 @@ def _memory(memory: MemoryTimeline) -> PageData:
 
 
 def _columns(
-    items: Sequence[TimelineBuffer | TimelinePool], *fields: str
+    items: Sequence[TimelineBuffer | TimelinePool | TimelineValue], *fields: str
 ) -> dict[str, PageData]:
     """Return the values of each field in a list; ``None`` becomes -1."""
     return {field: [_cell(getattr(item, field)) for item in items] for field in fields}

@@ -14,6 +14,7 @@ from wrapperir.report.timeline import (
     MemoryTimeline,
     ProgramTimeline,
     TimelineBuffer,
+    TimelineValue,
 )
 from wrapperir.report.trace_events import TraceEvent, event, format_events, named
 
@@ -89,13 +90,19 @@ def _arguments(buffer: TimelineBuffer, version: ProgramTimeline) -> TraceEvent:
         arguments["pool"] = f"%{buffer.pool} + {buffer.offset}"
     if buffer.aliases:
         arguments["also"] = ", ".join(f"%{name}" for name in buffer.aliases)
-    if buffer.line is not None:
-        line = version.lines[buffer.line]
-        arguments["made by"] = f"line {line.number}: {line.text}"
-    if buffer.writer is not None:
-        line = version.lines[buffer.writer]
-        arguments["written by"] = f"line {line.number}: {line.text}"
-    if buffer.provenance:
-        arguments["from"] = buffer.provenance
+    for number, value in enumerate((buffer.value_at(-1), *buffer.reuses)):
+        arguments.update(_making(value, version, f", reuse {number}" if number else ""))
     texts: TraceEvent = {key: visible(value) for key, value in arguments.items()}
     return {"bytes": buffer.size, **texts}
+
+
+def _making(
+    value: TimelineValue, version: ProgramTimeline, of: str
+) -> Iterator[tuple[str, str]]:
+    """Yield which lines make and first write a value, and where they came from."""
+    for word, index in (("made by", value.line), ("written by", value.writer)):
+        if index is not None:
+            line = version.lines[index]
+            yield word + of, f"line {line.number}: {line.text}"
+    if value.provenance:
+        yield f"from{of}", value.provenance

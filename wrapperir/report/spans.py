@@ -3,7 +3,7 @@
 Nested lines follow the line that holds them, in the order of the text.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from attrs import define, evolve, field, frozen
 
@@ -92,9 +92,8 @@ def format_provenance(provenance: wir.Provenance | None, table: wir.OriginTable)
 class StorageSpan:
     """A storage of ``size`` bytes, alive at the lines from ``begin`` up to ``end``.
 
-    ``within`` is the pool that it is placed in, at ``offset`` bytes.  ``line`` and
-    ``writer`` are the indices of the line that makes it and, where that leaves its bytes
-    as they are, of the first that writes them.
+    ``within`` is the pool that it is placed in, at ``offset`` bytes.  ``line`` is the
+    index of the line that makes it, and ``writes`` are those that write its bytes.
     """
 
     storage: Storage
@@ -102,7 +101,7 @@ class StorageSpan:
     begin: int
     end: int
     line: int
-    writer: int | None
+    writes: tuple[int, ...]
     within: "StorageSpan | None"
     offset: int
 
@@ -173,7 +172,7 @@ class _SpanFinder:
             begin=begin,
             end=max(begin, starts[storage.released]),
             line=line,
-            writer=_first_write(storage, starts),
+            writes=tuple(starts[use.line] for use in storage.uses if use.writes),
             within=pool,
             offset=0 if pool is None else self.offset(storage),
         )
@@ -193,9 +192,3 @@ class _SpanFinder:
 
 def _plausible(bytes: int) -> int:
     return min(max(0, bytes), MOST)
-
-
-def _first_write(storage: Storage, starts: Sequence[int]) -> int | None:
-    if storage.kind not in (StorageKind.ALLOCATED, StorageKind.PLACED):
-        return None
-    return next((starts[use.line] for use in storage.uses if use.writes), None)

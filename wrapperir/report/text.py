@@ -9,6 +9,7 @@ from wrapperir.report.timeline import (
     MemoryTimeline,
     ProgramTimeline,
     TimelineBuffer,
+    TimelineValue,
     at_peak,
 )
 
@@ -140,29 +141,25 @@ def _largest(version: ProgramTimeline, memory: MemoryTimeline) -> Iterator[str]:
     shown = alive[:LARGEST]
     what = "the largest buffer" if len(shown) == 1 else f"the {len(shown)} largest buffers"
     yield f"  {what} of {len(alive)} live at {place(version, memory.peak_line)}:"
+    values = [buffer.value_at(memory.peak_line) for buffer in shown]
     rows = [
-        (
-            format_bytes(b.size),
-            f"%{b.name_at(memory.peak_line)}",
-            b.type,
-            lifetime(version, b),
-        )
-        for b in shown
+        (format_bytes(b.size), f"%{value.name}", value.type, lifetime(version, b))
+        for b, value in zip(shown, values, strict=True)
     ]
     first, second, third, _ = (max(map(len, column)) for column in zip(*rows, strict=True))
-    for buffer, (size, name, type, when) in zip(shown, rows, strict=True):
+    for value, (size, name, type, when) in zip(values, rows, strict=True):
         yield f"  {size:>{first}}  {name:<{second}}  {type:<{third}}  {when}"
-        for text in _origin(version, buffer):
+        for text in _origin(version, value):
             yield f"  {'':>{first}}    {text}"
 
 
-def _origin(version: ProgramTimeline, buffer: TimelineBuffer) -> Iterator[str]:
-    """Yield the lines that make a buffer and first write it, and where they come from."""
-    for index in (buffer.line, buffer.writer):
+def _origin(version: ProgramTimeline, value: TimelineValue) -> Iterator[str]:
+    """Yield the lines that make a value and first write it, and where they come from."""
+    for index in (value.line, value.writer):
         if index is not None:
             yield f"{place(version, index)}: {shortened(version.lines[index].text)}"
-    if buffer.provenance:
-        yield f"from {buffer.provenance}"
+    if value.provenance:
+        yield f"from {value.provenance}"
 
 
 def lifetime(version: ProgramTimeline, buffer: TimelineBuffer) -> str:

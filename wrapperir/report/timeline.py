@@ -47,15 +47,29 @@ class TimelineLine:
 
 
 @frozen(kw_only=True)
+class TimelineValue:
+    """A value that a buffer holds: its name and type, and where it came from.
+
+    ``line`` is the index of the line that makes it, ``None`` for inputs and constants;
+    ``writer`` is the index of the first line that writes it to memory that was made for
+    it.  ``provenance`` says where in the user's source they come from.
+    """
+
+    name: str
+    type: str
+    line: int | None = None
+    writer: int | None = None
+    provenance: str = ""
+
+
+@frozen(kw_only=True)
 class TimelineBuffer:
     """A storage, alive at the lines from index ``begin`` up to, not including, ``end``.
 
     ``size`` and ``address`` are in bytes; ``offset`` is that in its ``pool``, if it has
     one.  ``aliases`` are its other names: views of it, and what it was reused as.
-    ``renamed`` has each line that reuses it, and its name from then on.
-    ``line`` is the index of the line that makes it, ``None`` for inputs and constants;
-    ``writer`` is the index of the first line that writes allocated memory.
-    ``provenance`` says where in the user's source they come from.
+    ``line``, ``writer`` and ``provenance`` are those of its first :class:`TimelineValue`;
+    ``reuses`` has the later ones, in their order.
     """
 
     name: str
@@ -71,12 +85,21 @@ class TimelineBuffer:
     line: int | None = None
     writer: int | None = None
     provenance: str = ""
-    renamed: tuple[tuple[int, str], ...] = ()
+    reuses: tuple[TimelineValue, ...] = ()
 
-    def name_at(self, line: int) -> str:
-        """Return its name at a line: the one that it was last reused as, or the first."""
-        names = [name for since, name in self.renamed if since <= line]
-        return names[-1] if names else self.name
+    def value_at(self, line: int) -> TimelineValue:
+        """Return its value at a line: what it was last reused as, or the first."""
+        found = TimelineValue(
+            name=self.name,
+            type=self.type,
+            line=self.line,
+            writer=self.writer,
+            provenance=self.provenance,
+        )
+        for value in self.reuses:
+            if value.line is not None and value.line <= line:
+                found = value
+        return found
 
 
 @frozen(kw_only=True)

@@ -1,6 +1,7 @@
 "use strict";
 
 const UNITS = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
+const MOST_MAKINGS = 4; // values of one memory in a tooltip
 
 function formatBytes(count) {
   let unit = 0;
@@ -27,10 +28,21 @@ function lifetime(version, buffers, index) {
   return first === last ? `line ${first}` : `lines ${first}–${last}`;
 }
 
-// The name of a buffer at a line: the one that it was last reused as.
-function nameAt(buffers, index, line) {
-  const found = buffers.renamed[index].findLast(([since]) => since <= line);
-  return found ? found[1] : buffers.name[index];
+// The value of a buffer at a line, {name, type, line, writer, provenance}: what it was last reused as.
+function valueAt(buffers, index, line) {
+  const reuses = buffers.reuses[index];
+  const last = reuses ? reuses.line.findLastIndex((since) => since <= line) : -1;
+  const [from, at] = last < 0 ? [buffers, index] : [reuses, last];
+  return Object.fromEntries(["name", "type", "line", "writer", "provenance"].map((field) => [field, from[field][at]]));
+}
+
+// The lines that make and first write a value, and where they came from.
+function describeMaking(version, { line, writer, provenance }) {
+  const lines = [];
+  if (line >= 0) lines.push(`line ${version.numbers[line]}: ${version.texts[line]}`);
+  if (writer >= 0) lines.push(`written at line ${version.numbers[writer]}: ${version.texts[writer]}`);
+  if (provenance) lines.push(`from ${provenance}`);
+  return lines;
 }
 
 function describeBuffer(kinds, version, buffers, index) {
@@ -40,11 +52,9 @@ function describeBuffer(kinds, version, buffers, index) {
   lines.push(`alive at ${lifetime(version, buffers, index)}`);
   const place = buffers.place[index];
   lines.push(place ? `at ${place}` : kinds[buffers.kind[index]]);
-  const line = buffers.line[index];
-  if (line >= 0) lines.push(`line ${version.numbers[line]}: ${version.texts[line]}`);
-  const writer = buffers.writer[index];
-  if (writer >= 0) lines.push(`written at line ${version.numbers[writer]}: ${version.texts[writer]}`);
-  if (buffers.provenance[index]) lines.push(`from ${buffers.provenance[index]}`);
+  const values = [valueAt(buffers, index, -1), ...(buffers.reuses[index]?.line ?? []).map((line) => valueAt(buffers, index, line))];
+  lines.push(...values.slice(0, MOST_MAKINGS).flatMap((value) => describeMaking(version, value)));
+  if (values.length > MOST_MAKINGS) lines.push(`and reused ${values.length - MOST_MAKINGS} more times`);
   return lines;
 }
 

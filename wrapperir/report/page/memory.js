@@ -58,14 +58,13 @@ function drawLargest() {
     const row = document.createElement("tr");
     row.dataset.buffer = index;
     cell(row, formatBytes(buffers.size[index]), "number");
-    cell(row, `%${nameAt(buffers, index, memory.peakLine)}`, "mono");
+    const { name, line, writer, provenance } = valueAt(buffers, index, memory.peakLine);
+    cell(row, `%${name}`, "mono");
     cell(row, lifetime(version, buffers, index).replace(/^lines? /, ""), "");
-    const line = buffers.line[index];
     const maker = cell(row, "", "mono made");
     if (line >= 0) addSpan(maker, version.texts[line], "maker");
-    const writer = buffers.writer[index];
     if (writer >= 0) addSpan(maker, `line ${version.numbers[writer]}: ${version.texts[writer]}`, "below");
-    if (buffers.provenance[index]) addSpan(maker, `from ${buffers.provenance[index]}`, "below");
+    if (provenance) addSpan(maker, `from ${provenance}`, "below");
     return row;
   });
   largest.replaceChildren(...rows);

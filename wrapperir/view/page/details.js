@@ -69,7 +69,7 @@ class Details {
       if (line === peakLine && peakRise.length) this.rise(line, peakRise, buffers);
       found.sort((a, b) => buffers.size[b] - buffers.size[a]);
       this.list(found, (row, index) => {
-        const own = nameAt(buffers, index, line);
+        const { name: own } = valueAt(buffers, index, line);
         this.goTo(row, { kind: "value", index: own }, `%${own}`, "mono");
         addSpan(row, `${formatBytes(buffers.size[index])}, ${lifetime(this.view.data.memory, buffers, index)}`, "facts");
         this.madeBy(row, own);
