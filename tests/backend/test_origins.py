@@ -282,6 +282,37 @@ def test_the_readers_of_a_copy_do_not_read_another_value_of_its_kernel(
         assert ("aten.clone.default" in computed) is (value.name == copy)
 
 
+def joined(x: torch.Tensor, y: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    first = x @ w  # product
+    second = y.cos()  # kernel
+    second = torch.cat((second * 2, y), 1)  # kernel
+    z = torch.cat((first, second), 1)  # kernel product
+    return z @ z.t()
+
+
+@pytest.mark.parametrize("frontend", ["inductor", "triton"])
+def test_what_writes_a_part_of_joined_memory_names_the_node_that_joins(
+    frontend: str,
+) -> None:
+    inputs = torch.randn(8, 16), torch.randn(8, 16), torch.randn(16, 32)
+    (program,) = programs_of(joined, frontend, *inputs)
+    wanted = {
+        word: {line for line, words in marks(joined).items() if word in words}
+        for word in ("kernel", "product")
+    }
+    kernels = kernels_in(program)
+    named = [lines_named(program, kernel) for kernel in kernels]
+    assert set.union(*named) == wanted["kernel"]
+    product = calls_in(program, "aten.mm")[0]
+    assert lines_named(program, product) == wanted["product"]
+    assert product.provenance is not None
+    assert product.provenance.origins[0].startswith("mm")
+    values = line_flow(program).origins_of_values()
+    table = {origin.name: origin.operator for origin in program.origins}
+    whole = next(x for x in program.lines if isinstance(x, AllocateLine | PlaceLine))
+    assert "aten.cat.default" in {table[name] for name in values[whole.result]}
+
+
 def indexed(
     i: torch.Tensor, j: torch.Tensor, x: torch.Tensor, y: torch.Tensor
 ) -> torch.Tensor:

@@ -87,9 +87,10 @@ class ComputedNodes:
         read -= {name for part in parts for name in _written(part)}
         buffers = map(self._graph.name_to_buffer.get, read)
         given = {node for buffer in buffers for node in _results(buffer)}
-        found = dict.fromkeys(
-            node for part in parts for node in _results(part) if node in origins
-        )
+        results = [node for part in parts for node in _results(part) if node in origins]
+        calls = (x for x in parts if isinstance(x, ir.ExternKernel))
+        called = [node for part in calls for node in _results(part) if node in origins]
+        found = dict.fromkeys([*called, *_joined_parts(parts), *results])
         sources = self._sources_of_results(found, parts)
         reachable = origins.union(*sources.values())
         known = self._computed(origins, reachable, read, given)
@@ -225,16 +226,16 @@ def _joined_parts(parts: Iterable[Any]) -> dict[torch.fx.Node, list[torch.fx.Nod
     """
     found: dict[torch.fx.Node, list[torch.fx.Node]] = {}
     for part in parts:
-        whole = _joined_in(part)
-        if whole is None:
-            continue
-        names = [each.get_name() for each in whole.inputs if isinstance(each, ir.IRNode)]
-        for node in _results(whole):
-            joined = node.args[0] if node.args else None
-            if isinstance(joined, list | tuple) and len(joined) == len(names):
-                source = joined[names.index(part.get_name())]
-                assert isinstance(source, torch.fx.Node)
-                found.setdefault(node, []).append(_whole(source))
+        while (whole := _joined_in(part)) is not None:
+            names = [x.get_name() for x in whole.inputs if isinstance(x, ir.IRNode)]
+            for node in _results(whole):
+                sources = found.setdefault(node, [])
+                joined = node.args[0] if node.args else None
+                if isinstance(joined, list | tuple) and len(joined) == len(names):
+                    source = joined[names.index(part.get_name())]
+                    assert isinstance(source, torch.fx.Node)
+                    sources.append(_whole(source))
+            part = whole
     return found
 
 
