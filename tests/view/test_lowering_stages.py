@@ -25,7 +25,9 @@ def stages() -> LoweringStages:
 
 def links(stages: LoweringStages) -> StageLinks:
     program = stages.lowered.program
-    return StageLinks(program, stages.loops, stages.schedule, stages.symbols)
+    return StageLinks(
+        program, stages.loops, stages.schedule, stages.symbols, stages.joined
+    )
 
 
 def test_texts_of_stages_name_nodes_and_kernels(stages: LoweringStages) -> None:
@@ -61,6 +63,25 @@ def test_decisions_say_what_was_decided_of_which_nodes(stages: LoweringStages) -
     assert joined.nodes
     reasons = [bool(each.reason) for each in links(stages).decisions()]
     assert reasons == sorted(reasons, reverse=True)
+
+
+def test_kernels_that_are_joined_of_several_have_a_decision() -> None:
+    class Sums(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return x.sin().sum(0), x.cos().sum(1)
+
+    stages = lower_exported(torch.export.export(Sums(), (torch.randn(16, 32),)))
+    program = stages.lowered.program
+    (definition,) = program.definitions
+    (found,) = (x for x in links(stages).decisions() if x.kind == "joined")
+    assert found.subject.endswith(f" into {definition.name}")
+    assert found.subject.count(", ") == 1
+    assert "launch" in found.reason
+    names = {program.origins[node].operator for node in found.nodes}
+    assert names >= {"aten.sin.default", "aten.cos.default", "aten.sum.dim_IntList"}
+    schedule, _ = links(stages).codes().files
+    kernels = [x.kernel for x in schedule.ranges if x.kernel is not None]
+    assert kernels == [0, 0]
 
 
 def test_a_call_of_a_decomposition_has_the_node_that_was_decomposed() -> None:

@@ -61,7 +61,9 @@ class ProgramPage:
         source = f"torch.compile, {self._role}"
         stages, links = self._stages, None
         if stages is not None:
-            links = StageLinks(program, stages.loops, stages.schedule, stages.symbols)
+            links = StageLinks(
+                program, stages.loops, stages.schedule, stages.symbols, stages.joined
+            )
         steps = self.steps.steps
         view = view_program(shown, source, {}, [emitter, *others], steps, links)
         file = _names.new_name(self._path, self._role)

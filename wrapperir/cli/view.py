@@ -109,7 +109,9 @@ def view_command(
     text = ProgramText(result, shown.text, shown.positions)
     links = None
     if stages is not None:
-        links = StageLinks(result, stages.loops, stages.schedule, stages.symbols)
+        links = StageLinks(
+            result, stages.loops, stages.schedule, stages.symbols, stages.joined
+        )
     with stage("emitting the program ..."):
         view = view_program(text, source.name, given, chosen, steps, links)
     if profile is not None:

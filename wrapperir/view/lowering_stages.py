@@ -1,6 +1,6 @@
 """The loops and the schedule that a program was lowered from, linked with its nodes."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from wrapperir.diagnostics import LinePath, Position
 from wrapperir.ir import NodeOrigin, Program
@@ -8,6 +8,7 @@ from wrapperir.lowering.explain import DecisionKind, FusionDecision
 from wrapperir.lowering.kernel import KernelLaunch, SizeSymbols
 from wrapperir.lowering.loops import ExternCall, LoopGraph, Nest
 from wrapperir.lowering.schedule import Schedule
+from wrapperir.lowering.sequences import SequenceLaunch
 from wrapperir.lowering.text import format_graph, format_schedule
 from wrapperir.view.link_program import origins_by_name
 from wrapperir.view.links import CodeFile, CodeRange, EmittedCode, ShownDecision
@@ -17,6 +18,7 @@ _KINDS = {
     DecisionKind.INLINE: "inlined",
     DecisionKind.KEEP: "not fused",
 }
+_JOINED = "launches take time on a CPU, so that one launch runs these kernels in turn"
 _NO_LOOPS = "it has no loops here, so that PyTorch's operator is called"
 
 
@@ -24,14 +26,24 @@ class StageLinks:
     """The stages of a lowering, by the nodes and kernels of the program that it made."""
 
     def __init__(
-        self, program: Program, loops: LoopGraph, schedule: Schedule, symbols: SizeSymbols
+        self,
+        program: Program,
+        loops: LoopGraph,
+        schedule: Schedule,
+        symbols: SizeSymbols,
+        joined: Sequence[SequenceLaunch] = (),
     ) -> None:
-        """Number the nodes and kernels of ``program``."""
+        """Number the nodes and kernels of ``program``; ``joined`` are among its launches."""
         self._loops = loops
         self._schedule = schedule
         self._symbols = symbols
+        self._joined = joined
         self._nodes = {name: i for i, name in enumerate(origins_by_name(program))}
         self._kernels = {line.name: i for i, line in enumerate(program.definitions)}
+        for launch in joined:
+            for part in launch.kernel.parts:
+                index = self._kernels[launch.kernel.name]
+                self._kernels.setdefault(part.kernel.name, index)
 
     def codes(self) -> EmittedCode:
         """Return the texts of both stages, with what their lines are for."""
@@ -76,7 +88,7 @@ class StageLinks:
             yield CodeRange(begin=begin, end=end, nodes=self._nodes_of(item))
 
     def decisions(self) -> tuple[ShownDecision, ...]:
-        """Return what was fused or not, and what is left to operators; reasons first."""
+        """Return what was fused, joined or not, and what operators do; reasons first."""
         nests = {x.name: x.origins for x in self._loops.items if isinstance(x, Nest)}
         decided = (self._decision(each, nests) for each in self._schedule.decisions)
         called = (
@@ -86,7 +98,18 @@ class StageLinks:
             for x in self._schedule.items
             if isinstance(x, ExternCall)
         )
-        return tuple(sorted((*decided, *called), key=lambda each: not each.reason))
+        joined = map(self._joining, self._joined)
+        found = (*decided, *called, *joined)
+        return tuple(sorted(found, key=lambda each: not each.reason))
+
+    def _joining(self, launch: SequenceLaunch) -> ShownDecision:
+        parts = ", ".join(part.kernel.name for part in launch.kernel.parts)
+        return ShownDecision(
+            kind="joined",
+            subject=f"{parts} into {launch.kernel.name}",
+            reason=_JOINED,
+            nodes=self._nodes_of(launch),
+        )
 
     def _decision(
         self, decision: FusionDecision, nests: Mapping[str, tuple[NodeOrigin, ...]]
@@ -102,7 +125,9 @@ class StageLinks:
             nodes=self._numbers((*of_nests, *names)),
         )
 
-    def _nodes_of(self, item: Nest | ExternCall | KernelLaunch) -> tuple[int, ...]:
+    def _nodes_of(
+        self, item: Nest | ExternCall | KernelLaunch | SequenceLaunch
+    ) -> tuple[int, ...]:
         return self._numbers(origin.name for origin in item.origins)
 
     def _numbers(self, names: Iterable[str]) -> tuple[int, ...]:

@@ -32,6 +32,7 @@ from wrapperir.lowering.schedule import (
     SchedulingOptions,
     plan_kernels,
 )
+from wrapperir.lowering.sequences import SequenceLaunch
 from wrapperir.passes import insert_frees
 
 
@@ -39,12 +40,14 @@ from wrapperir.passes import insert_frees
 class LoweringStages:
     """The stages of a graph: loop nests, kernels in order, program.
 
-    ``symbols`` is what was known of its size symbols.
+    ``symbols`` is what was known of its size symbols, ``joined`` are the launches of the
+    program that are several of the schedule's.
     """
 
     symbols: SizeSymbols
     loops: LoopGraph
     schedule: Schedule
+    joined: tuple[SequenceLaunch, ...]
     lowered: Lowered
 
 
@@ -131,6 +134,7 @@ def lower_to_program(
         symbols=symbols,
         loops=lowered.loops,
         schedule=schedule,
+        joined=tuple(builder.joined),
         lowered=Lowered(
             insert_frees(replace_cpu(program, kernel_device)), scope.shared.tensors
         ),

@@ -28,7 +28,8 @@ from wrapperir.plugin import plugin_manager
 class ScheduleLines:
     """Appends the lines of a schedule to a scope that has the inputs.
 
-    ``names`` has the value in the program for each buffer that exists so far.
+    ``names`` has the value in the program for each buffer that exists so far, ``joined``
+    each launch that is several of the schedule's.
     """
 
     scope: GraphScope
@@ -39,6 +40,7 @@ class ScheduleLines:
     definitions: dict[str, wir.KernelDefinitionLine] = field(
         factory=dict[str, wir.KernelDefinitionLine], init=False
     )
+    joined: list[SequenceLaunch] = field(factory=list[SequenceLaunch], init=False)
     _views: dict[BufferView, str] = field(factory=dict[BufferView, str], init=False)
 
     def append_items(self) -> None:
@@ -53,6 +55,8 @@ class ScheduleLines:
                 self._call(item)
             else:
                 self._launch(item)
+            if isinstance(item, SequenceLaunch):
+                self.joined.append(item)
 
     def view(self, view: BufferView, node: torch.fx.Node) -> str:
         """Return the name of a view of a buffer, which is the value of a node."""
