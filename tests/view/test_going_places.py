@@ -62,6 +62,23 @@ def test_a_line_is_gone_to_by_its_number(small: Page) -> None:
     assert search(small, ":99999") == []
 
 
+def test_a_number_is_of_the_texts_that_are_shown_or_of_the_one_that_is_named(
+    small: Page,
+) -> None:
+    groups = small.locator("#results .group")
+    small.click("#emitters [data-emitter=cpp]")
+    assert len(search(small, ":7")) == 4
+    assert [text.split("/")[-1] for text in groups.all_inner_texts()] == [
+        *("program", "model.py", "cpp: program.cpp"),
+    ]
+    small.click("#results button:has-text('more texts')")
+    assert "python: program.py" in groups.all_inner_texts()
+    small.locator("#results .result", has_text="7").last.click()
+    assert small.locator(".panel[data-name=code] .cursor .at").inner_text() == "7"
+    assert search(small, "model.py:7") == ["7        return scale(torch.relu(y))"]
+    assert search(small, "nothing.py:7") == []
+
+
 def test_a_line_of_a_kernel_leads_to_the_kernels_own_code(small: Page) -> None:
     small.click("#emitters [data-emitter=cpp]")
     click(small, "program", "for (int i = 0; i < 64; ++i)")

@@ -12,7 +12,7 @@ function nameMatcher(wanted) {
 }
 
 // Finds text in all panes.  `texts()` are {group, rows, go}, with `isText` where rows count from
-// 1, and `numbers` of rows where these do not.
+// 1, `isShown` where a pane shows the text, and `numbers` of rows where these do not count so.
 class Search {
   constructor(input, results, texts) {
     this.input = input;
@@ -58,23 +58,31 @@ class Search {
   // Rows of a number after a colon, or those with a text; of a name, those with a longer one
   // where no row has it.
   *found(wanted) {
-    const [, number] = wanted.match(/^:(\d+)$/) ?? [];
-    if (number) {
-      yield* this.steps(wanted, () => true, Number(number));
-      return;
-    }
-    yield* this.steps(wanted, nameMatcher(wanted));
-    if (!this.results.childElementCount) yield* this.steps(wanted, (text) => text.toLowerCase().includes(wanted));
+    const [, file, number] = wanted.match(/^([^\s:%@]*):(\d+)$/) ?? [];
+    if (number && this.addNumbered(file, Number(number))) return;
+    if (number && !file) return;
+    yield* this.steps(nameMatcher(wanted), wanted);
+    if (!this.results.childElementCount) yield* this.steps((text) => text.toLowerCase().includes(wanted), wanted);
   }
 
-  *steps(wanted, has, number = null) {
-    for (const { group, rows, go, numbers, isText } of this.texts()) {
-      if (number !== null) {
-        if (!isText || number < 1 || number > rows.length) continue;
-        addSpan(this.results, group, "group");
-        this.results.append(this.add(rows[number - 1], number, wanted, () => go(number - 1)));
-        continue;
-      }
+  // Add the row of a number: of texts with a name, or of those that panes show, and then others.
+  addNumbered(file, number) {
+    const found = [...this.texts()].filter(({ group, rows, isText }) => isText && number >= 1 && number <= rows.length && group.toLowerCase().includes(file));
+    const make = ({ group, rows, go }) => {
+      const title = document.createElement("span");
+      title.className = "group";
+      title.textContent = group;
+      return [title, this.add(rows[number - 1], number, "", () => go(number - 1))];
+    };
+    const first = found.filter(({ isShown }) => file || isShown);
+    const others = found.filter((text) => !first.includes(text));
+    this.results.append(...first.flatMap(make));
+    if (others.length) this.addMore(others.map((text) => () => make(text)), `line ${number} of ${others.length} more texts`);
+    return found.length > 0;
+  }
+
+  *steps(has, wanted) {
+    for (const { group, rows, go, numbers } of this.texts()) {
       const more = [];
       let found = 0;
       for (let row = 0; row < rows.length; row += 1) {
@@ -91,10 +99,10 @@ class Search {
     }
   }
 
-  // A result that is replaced by the results that `more` makes.
-  addMore(more) {
-    const button = addButton(this.results, `and ${more.length} more`, () => {
-      button.replaceWith(...more.map((add) => add()));
+  // A result that is replaced by what `more` make.
+  addMore(more, text = `and ${more.length} more`) {
+    const button = addButton(this.results, text, () => {
+      button.replaceWith(...more.flatMap((add) => add()));
       this.input.focus();
     });
     button.className = "result hint";

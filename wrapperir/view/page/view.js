@@ -302,8 +302,10 @@ class View {
       this.pin({ kind: "decision", index: row });
     } };
     yield this.searchedCopies();
-    yield { group: "program", rows: this.texts.program[0].rows, go: inPane("program", () => {}), isText: true };
-    for (const text of this.texts.source) yield { group: text.name, rows: text.rows, go: inPane("source", () => this.showSource(text)), isText: true };
+    const shown = new Set(Object.values(this.panes).map(({ text }) => text));
+    const searched = (text, go) => ({ group: text.name, rows: text.rows, go, isText: true, isShown: shown.has(text) });
+    yield searched(this.texts.program[0], inPane("program", () => {}));
+    for (const text of this.texts.source) yield searched(text, inPane("source", () => this.showSource(text)));
     for (const [index, { call, rows }] of this.data.steps.entries()) {
       const go = (row) => {
         this.openPanel("passes");
@@ -315,7 +317,7 @@ class View {
       yield { group: `pass ${call}`, rows: signed, go, numbers };
     }
     for (const { files } of this.texts.codes) {
-      for (const text of files) yield { group: text.name, rows: text.rows, go: inPane("code", () => this.showCode(text)), isText: true };
+      for (const text of files) yield searched(text, inPane("code", () => this.showCode(text)));
     }
   }
 
