@@ -87,6 +87,59 @@ def test_lines_and_nodes_of_equal_layers_are_together_in_the_details(page: Page)
     assert "mm_4" in details.inner_text()
 
 
+CUT = "(cells) => cells.filter((cell) => cell.scrollWidth > cell.clientWidth).length"
+
+
+def test_no_cell_is_cut_and_the_head_scrolls_with_the_rows(opener: Opener) -> None:
+    long = f"fused_{'view_add_native_layer_norm_' * 5}0"
+    text = TWO_LOOPS.replace("@both", f"@{long}")
+    page = opener.open(format_view(viewed(text, [])), width=1000, height=800)
+    panel = page.locator(".panel[data-name=kernels]")
+    assert panel.locator(".cell.name", has_text=long).inner_text() == f"@{long}"
+    assert panel.locator(".cell").evaluate_all(CUT) == 0
+    listing = panel.locator(".listing")
+    listing.evaluate("(element) => element.scrollTo(120, 0)")
+    page.wait_for_function("document.querySelector('#kernel-head').scrollLeft === 120")
+    lefts = "(cells) => cells.map((cell) => cell.getBoundingClientRect().left)"
+    names = panel.locator(".cell.name").evaluate_all(lefts)
+    assert len(names) > 1
+    assert len({round(left) for left in names}) == 1
+    page.click("#tabs [data-panel=graph]")
+    nodes = page.locator(".panel[data-name=graph] .cell")
+    assert nodes.evaluate_all(CUT) == 0
+
+
+NORMS = """\
+wrapperir 1
+
+program @main(%x: f32[8]) {
+  %a = extern_kernel aten.sin.default(%x) : f32[8] from(norm_0, sin_0)
+  %b = extern_kernel aten.sin.default(%a) : f32[8] from(rms_1, sin_1)
+  %c = extern_kernel aten.sin.default(%b) : f32[8] from(norm_2, sin_2)
+  return %c
+}
+
+origins {
+  place 0: "model.py" 5 "forward"
+  norm_0: aten.native_layer_norm.default in "layers.0.norm" at 0
+  sin_0: aten.sin.default in "layers.0" at 0
+  rms_1: aten._fused_rms_norm.default in "layers.1.norm" at 0
+  sin_1: aten.sin.default in "layers.1" at 0
+  norm_2: aten.native_layer_norm.default in "layers.2.norm" at 0
+  sin_2: aten.sin.default in "layers.2" at 0
+}
+"""
+
+
+def test_layers_with_other_operators_are_not_equal(opener: Opener) -> None:
+    page = opener.open(format_view(viewed(NORMS, [])), height=1000)
+    page.click("#tabs [data-panel=graph]")
+    assert [name for name in rows(page, "graph") if name.startswith("layers")] == [
+        *("layers.0,2.norm, 2 times", "layers.0,2, 2 times"),
+        *("layers.1.norm", "layers.1"),
+    ]
+
+
 TIED = """\
 wrapperir 1
 

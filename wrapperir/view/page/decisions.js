@@ -10,6 +10,8 @@ function decisionList(section, view, decisions) {
     addSpan(element, decisions.subject[index] + (members?.length ? `, ${members.length} times` : ""), "cell name");
     addSpan(element, decisions.reason[index], "cell reason");
   });
+  const texts = decisions.subject.map((subject) => `${subject}, ${decisions.subject.length} times`);
+  fitColumns(section, { name: texts });
   const row = (index, members = []) => ({ target: { kind: "decision", index }, members });
   const words = (text) => text.replace(/_\d+(?=_|\b)/g, "");
   const keyOf = (index) => [decisions.kind, decisions.subject, decisions.reason].map((each) => words(each[index])).join("\n");

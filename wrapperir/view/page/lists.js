@@ -35,8 +35,6 @@ function callRows(links) {
 
 const CALL_COLUMNS = {
   ordinal: { title: "kernel", text: (row) => (row.ordinal ? `${row.ordinal} of ${row.of}` : ""), by: (row) => -(row.ordinal ?? row.of + 1) },
-  name: { title: "name", text: (row) => row.name },
-  where: { title: "modules", text: (row) => row.where },
   first: { title: "line", text: (row) => row.first, by: (row) => -row.first },
   calls: { title: "calls", text: (row) => row.calls.length, by: (row) => row.calls.length },
   nodes: { title: "nodes", text: (row) => row.nodes, by: (row) => row.nodes },
@@ -44,7 +42,16 @@ const CALL_COLUMNS = {
   writes: { title: "writes", text: (row) => formatBytes(row.writes), by: (row) => row.writes },
   time: { title: "time", text: (row) => formatTime(row.ns, row.resolution), by: (row) => row.ns },
   cost: { title: "bytes of all calls", text: () => "", by: (row) => row.reads + row.writes },
+  name: { title: "name", text: (row) => row.name },
+  where: { title: "modules", text: (row) => row.where },
 };
+
+// Make columns as wide as their longest texts; the head, if there is one, scrolls with the rows.
+function fitColumns(section, texts) {
+  for (const [name, all] of Object.entries(texts)) section.style.setProperty(`--${name}-letters`, largestOf(all.map((text) => text.length)));
+  const [head, listing] = [section.querySelector(".head"), section.querySelector(".listing")];
+  if (head) listing.addEventListener("scroll", () => (head.scrollLeft = listing.scrollLeft));
+}
 
 // A time, or what it is shorter than where no more is known.
 function formatTime(time, resolution) {
@@ -68,6 +75,8 @@ function kernelList(section, view) {
     }
   });
   const rows = callRows(view.links);
+  const all = rows.flatMap((row) => [row, ...row.members]);
+  fitColumns(section, { name: all.map(({ name }) => name), where: all.map(({ where }) => where) });
   most = largestOf(rows.map(cost.by)) || 1;
   const sortBy = (name) => {
     const { by, text } = name === "cost" ? cost : CALL_COLUMNS[name];
@@ -88,21 +97,38 @@ function kernelList(section, view) {
   return list;
 }
 
+// Returns what is the same for equal modules: the operators and places of all nodes in them, and
+// which module within each is of.
+function moduleLikeness(nodes) {
+  const within = new Map();
+  nodes.module.forEach((path, node) => {
+    for (const outer of prefixes(path)) {
+      if (!within.has(outer)) within.set(outer, []);
+      within.get(outer).push([(path.slice(outer.length)), nodes.operator[node], nodes.places[node]]);
+    }
+  });
+  const found = new Map([...within].map(([path, parts]) => [path, JSON.stringify([layerPattern(path), parts])]));
+  return (path) => found.get(path) ?? "";
+}
+
 // Nodes below the paths of their modules, in the order of the graph; equal modules below one.
 function nodeList(section, view, fileName) {
   const { nodes, places } = view.links;
+  const likeness = moduleLikeness(nodes);
   const all = [...nodes.name.keys()];
   const module = (found, name, members) => ({
     name, members, isOpen: members[0].target?.kind === "node",
     count: found.length, target: { kind: "nodes", index: found },
   });
   const own = (found) => module(found, nodes.module[found[0]] || "(no module)", found.map((index) => ({ target: { kind: "node", index } })));
-  const rows = groupBy(all, (node) => layerPattern(nodes.module[node])).map((equal) => {
+  const rows = groupBy(all, (node) => likeness(nodes.module[node])).map((equal) => {
     const modules = groupBy(equal, (node) => nodes.module[node]).map(own);
     if (modules.length === 1) return modules[0];
     for (const each of modules) each.isOpen = false;
     return module(equal, `${joinModules(equal.map((node) => nodes.module[node]))}, ${modules.length} times`, modules);
   });
+  const shown = rows.flatMap((row) => [row, ...row.members]);
+  fitColumns(section, { name: [...shown.map(({ name }) => name ?? ""), ...nodes.name], operator: nodes.operator.map((name) => name ?? "") });
   const list = new TargetList(section.querySelector(".listing"), view, (element, row) => {
     if (row.target.kind === "nodes") {
       element.classList.add("module");

@@ -12,8 +12,8 @@ class TargetList {
       row.className = "line row";
       row.dataset.row = index;
       const shown = this.rows[index];
-      const twist = addSpan(row, shown.members?.length ? (shown.isOpen ? "▾" : "▸") : "", "twist");
-      twist.style.marginLeft = `${shown.depth * 14}px`;
+      addSpan(row, shown.members?.length ? (shown.isOpen ? "▾" : "▸") : "", "twist");
+      row.style.setProperty("--depth", shown.depth);
       if (shown.members?.length) row.setAttribute("aria-expanded", Boolean(shown.isOpen));
       fill(row, shown);
       for (const cell of row.children) cell.title ||= cell.textContent;
