@@ -290,6 +290,121 @@ def test_modules_are_drawn_closed_where_there_are_many_calls(opener: Opener) -> 
     assert page.locator(".drawing .edge").count() == 39
 
 
+def scrolled(page: Page) -> tuple[int, int]:
+    place = page.evaluate(
+        "(({ scrollLeft, scrollTop }) => [scrollLeft, scrollTop])(view.lists.drawing.canvas)"
+    )
+    return round(place[0]), round(place[1])
+
+
+def is_in_sight(page: Page, name: str) -> bool:
+    box = page.locator(f".drawing [role=button][aria-label='{name}']").bounding_box()
+    canvas = page.locator(".drawing .canvas").bounding_box()
+    assert box is not None
+    assert canvas is not None
+    return (
+        canvas["x"] <= box["x"]
+        and box["x"] + box["width"] <= canvas["x"] + canvas["width"]
+        and canvas["y"] <= box["y"]
+        and box["y"] + box["height"] <= canvas["y"] + canvas["height"]
+    )
+
+
+@pytest.fixture
+def drawing(opener: Opener) -> Page:
+    page = opener.open(format_view(viewed(format_program(flat(40)), [])), height=1000)
+    page.click("#tabs [data-panel=graph]")
+    return page
+
+
+def test_the_drawing_goes_to_what_is_pinned_and_is_moved_with_the_pointer(
+    drawing: Page,
+) -> None:
+    first, last = "aten.sin.default, line 4", "aten.sin.default, line 43"
+    assert is_in_sight(drawing, first)
+    assert not is_in_sight(drawing, last)
+    drawing.evaluate("view.pin({ kind: 'line', index: 39 })")
+    assert is_in_sight(drawing, last)
+    left, _ = scrolled(drawing)
+    box = drawing.locator(".drawing .canvas").bounding_box()
+    assert box is not None
+    x, y = box["x"] + box["width"] / 2, box["y"] + 20
+    drawing.mouse.move(x, y)
+    drawing.mouse.down()
+    drawing.mouse.move(x + 100, y)
+    drawing.mouse.up()
+    assert scrolled(drawing)[0] == left - 100
+    assert drawing.locator("#details h2").inner_text() == "line 43"
+
+
+def test_the_drawing_has_other_scales_and_all_of_it_fits(drawing: Page) -> None:
+    width = "view.lists.drawing.canvas.querySelector('svg').getBoundingClientRect().width"
+    before = drawing.evaluate(width)
+    drawing.click(".drawing button[aria-label=larger]")
+    assert drawing.evaluate(width) == pytest.approx(before * 1.25, rel=1e-3)
+    drawing.click(".drawing button[aria-label='all of the drawing']")
+    assert drawing.evaluate(width) < before / 4
+    drawing.hover(".drawing .canvas")
+    drawing.keyboard.down("Control")
+    drawing.mouse.wheel(0, -100)
+    drawing.keyboard.up("Control")
+    drawing.wait_for_function("view.lists.drawing.scale > 0.12")
+    height = "document.querySelector('#tools .drawing').clientHeight"
+    small = drawing.evaluate(height)
+    drawing.click("#larger")
+    assert drawing.evaluate(height) > 2 * small
+    assert drawing.locator("main").is_hidden()
+
+
+TWO_WAYS = """\
+wrapperir 1
+
+program @main(%x: f32[8]) {
+  %a = extern_kernel aten.sin.default(%x) : f32[8]
+  %b = extern_kernel aten.cos.default(%a) : f32[8]
+  %v = reinterpret %a as f32[2, 4]
+  %c = extern_kernel aten.exp.default(%v) : f32[2, 4]
+  %d = extern_kernel aten.tan.default(%b) : f32[8]
+  return %c, %d
+}
+"""
+
+
+def test_edges_into_and_out_of_a_call_are_told_apart_and_name_values(
+    opener: Opener,
+) -> None:
+    page = opener.open(format_view(viewed(TWO_WAYS, [])), height=1000)
+    page.click("#tabs [data-panel=graph]")
+    flows = page.locator(".drawing .flow")
+    assert sorted(each.get_attribute("aria-label") or "" for each in flows.all()) == [
+        "%a from aten.sin.default, line 4 to aten.cos.default, line 5",
+        "%a from aten.sin.default, line 4 to aten.exp.default, line 7",
+        "%b from aten.cos.default, line 5 to aten.tan.default, line 8",
+    ]
+    page.click(".drawing [role=button][aria-label='aten.cos.default, line 5']")
+    page.hover("h1")
+    assert page.locator(".drawing .flow.into").count() == 1
+    assert "to aten.tan" in (
+        page.locator(".drawing .flow.out").get_attribute("aria-label") or ""
+    )
+    assert page.locator(".drawing .flow.apart").count() == 1
+    page.locator(".drawing .flow.into").dispatch_event("pointerenter")
+    assert page.locator(".drawing .flow.apart").count() == 2
+    assert page.locator(".drawing .lit").count() >= 2
+    page.locator(".drawing .flow.out").dispatch_event("click")
+    assert page.locator("#details h2").inner_text() == "value %a"
+
+
+def test_edges_begin_and_end_at_places_of_their_own(opener: Opener) -> None:
+    page = opener.open(format_view(viewed(TWO_WAYS, [])), height=1000)
+    page.click("#tabs [data-panel=graph]")
+    ends = page.evaluate("""view.lists.drawing.edges.map(({ from, to, fromPlace, toPlace }) => [
+      from.at.x + 94 - fromPlace.x, to.at.x - 94 - toPlace.x, fromPlace.y, toPlace.y,
+    ])""")
+    assert all((begin, end) == (0, 0) for begin, end, _, _ in ends)
+    assert len({begin for _, _, begin, _ in ends}) == 3
+
+
 def test_names_in_the_drawing_are_apart(opener: Opener) -> None:
     page = opener.open(format_view(viewed(layered(3), [])), height=1000)
     page.click("#tabs [data-panel=graph]")

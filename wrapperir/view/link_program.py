@@ -1,7 +1,7 @@
 """Finds the parts of a program and their links."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from attrs import frozen
 
@@ -165,12 +165,21 @@ def _lines(
                 passes=() if line.provenance is None else line.provenance.passes,
                 values=_names(done),
                 alike=equal[index],
-                sources=flow.sources[index] if is_call else (),
+                sources=tuple(_sources(flow, index)) if is_call else (),
                 reads=traffic.reads(done) if is_call else 0,
                 writes=traffic.writes(done) if is_call else 0,
             )
         )
     return tuple(found)
+
+
+def _sources(flow: LineFlow, line: int) -> Iterator[tuple[int, str]]:
+    """Yield the lines that wrote what a line reads, and the names that it has there."""
+    for source, memory in flow.reads[line]:
+        for value in flow.writes[source]:
+            if value.memory == memory:
+                yield source, value.name
+                break
 
 
 def _names(effects: Effects) -> tuple[str, ...]:

@@ -8,8 +8,12 @@ const ROOM = 8; // above and below a box, for the names of modules
 const LABEL = 24; // letters of a box
 const TITLE = 20; // between the outlines of modules in each other, for their names
 const LETTER = 7; // the width of a letter of those
+const SCALES = [0.1, 2]; // the smallest and the largest
+const ZOOM = 1.25; // of a step
+const FAR = 4; // pixels that the pointer moves in what is no click
 
-// Calls and the values that flow between them, in boxes for modules that open and close.
+// Calls and the values that flow between them, in boxes for modules that open and close.  The
+// drawing is moved with the pointer or the bars, and has another scale with the wheel and Ctrl.
 class GraphDrawing {
   constructor(element, view) {
     this.element = element;
@@ -23,14 +27,86 @@ class GraphDrawing {
     this.open = new Set();
     this.openSome();
     this.boxes = [];
+    this.edges = [];
+    this.scale = 1;
+    const scales = addSpan(element, "", "scales");
+    this.canvas = document.createElement("div");
+    this.canvas.className = "canvas";
+    element.append(this.canvas);
+    const add = (text, name, action) => (addButton(scales, text, action).ariaLabel = name);
+    add("−", "smaller", () => this.zoom(this.scale / ZOOM));
+    add("+", "larger", () => this.zoom(this.scale * ZOOM));
+    add("fit", "all of the drawing", () => this.fit());
+    this.addMoving();
     new ResizeObserver(() => this.show()).observe(element);
   }
 
-  // Draw what has not been drawn, if there is room.
+  // Draw what has not been drawn, if there is room, and show what is pinned, or the first call.
   show() {
     if (this.isDrawn) return;
     this.draw();
     this.mark();
+    if (this.boxes.length) this.reveal(this.boxOfLit(this.view.pinned) ?? this.boxes[0]);
+  }
+
+  addMoving() {
+    const { canvas } = this;
+    let from = null;
+    canvas.addEventListener("pointerdown", ({ button, clientX, clientY }) => {
+      if (button === 0) from = { left: canvas.scrollLeft + clientX, top: canvas.scrollTop + clientY, clientX, clientY };
+    });
+    canvas.addEventListener("pointermove", ({ buttons, clientX, clientY, pointerId }) => {
+      if (!(buttons & 1)) from = null;
+      if (!from || (!from.moves && Math.hypot(clientX - from.clientX, clientY - from.clientY) < FAR)) return;
+      from.moves = true;
+      canvas.setPointerCapture(pointerId); // so that what it ends on is not clicked
+      canvas.scrollTo(from.left - clientX, from.top - clientY);
+    });
+    canvas.addEventListener("wheel", (event) => {
+      if (!event.ctrlKey) return;
+      event.preventDefault();
+      this.zoom(this.scale * ZOOM ** (-event.deltaY / 100), event);
+    }, { passive: false });
+  }
+
+  // Change the scale; the place under the pointer, or in the middle, stays where it is.
+  zoom(scale, pointer = null) {
+    const { canvas } = this;
+    const { left, top, width, height } = canvas.getBoundingClientRect();
+    const [x, y] = pointer ? [pointer.clientX - left, pointer.clientY - top] : [width / 2, height / 2];
+    const old = this.scale;
+    this.scale = Math.min(SCALES[1], Math.max(SCALES[0], scale));
+    const place = (scroll, at) => ((scroll + at) * this.scale) / old - at;
+    const [toLeft, toTop] = [place(canvas.scrollLeft, x), place(canvas.scrollTop, y)];
+    this.size();
+    canvas.scrollTo(toLeft, toTop);
+  }
+
+  fit() {
+    if (!this.extent) return;
+    const { clientWidth, clientHeight } = this.canvas;
+    this.zoom(Math.min(1, clientWidth / this.extent.width, clientHeight / this.extent.height));
+  }
+
+  // Give the drawing the size that its scale says.
+  size() {
+    const svg = this.canvas.querySelector("svg");
+    if (!svg) return;
+    svg.style.width = `${this.extent.width * this.scale}px`;
+    svg.style.height = `${this.extent.height * this.scale}px`;
+  }
+
+  // Move a box into sight.
+  reveal({ at }) {
+    const { canvas, scale } = this;
+    const inSight = (middle, size, scroll, room) => middle - size / 2 >= scroll && middle + size / 2 <= scroll + room;
+    const [x, y, width, height] = [at.x, at.y, BOX.width, BOX.height].map((each) => each * scale);
+    if (inSight(x, width, canvas.scrollLeft, canvas.clientWidth) && inSight(y, height, canvas.scrollTop, canvas.clientHeight)) return;
+    canvas.scrollTo(x - canvas.clientWidth / 2, y - canvas.clientHeight / 2);
+  }
+
+  boxOfLit({ lines }) {
+    return this.boxes.find(({ at, calls }) => at && calls.some((line) => lines.has(line)));
   }
 
   // Open the outermost modules, and those in them, as long as few boxes are drawn.
@@ -63,15 +139,16 @@ class GraphDrawing {
     const boxes = new Map();
     for (const line of this.calls) {
       const key = this.boxOf(line);
-      if (!boxes.has(key)) boxes.set(key, { key, calls: [], next: new Set(), before: new Set() });
+      if (!boxes.has(key)) boxes.set(key, { key, calls: [], next: new Map(), before: new Set() });
       boxes.get(key).calls.push(line);
     }
     const { sources } = this.view.links.lines;
     for (const box of boxes.values()) {
-      for (const source of box.calls.flatMap((line) => sources[line])) {
+      for (const [source, value] of box.calls.flatMap((line) => sources[line])) {
         const from = this.paths.has(source) && boxes.get(this.boxOf(source));
         if (!from || from === box) continue;
-        from.next.add(box);
+        if (!from.next.has(box)) from.next.set(box, new Set());
+        from.next.get(box).add(value);
         box.before.add(from);
       }
     }
@@ -84,7 +161,7 @@ class GraphDrawing {
     let last = boxes.filter(({ calls }) => calls.some((line) => lines.has(line))).slice(0, MOST_BOXES / 10);
     const found = new Set(last);
     for (let step = 0; step < AROUND; step += 1) {
-      last = last.flatMap((box) => [...box.next, ...box.before]).filter((box) => !found.has(box) && found.size < MOST_BOXES && found.add(box));
+      last = last.flatMap((box) => [...box.next.keys(), ...box.before]).filter((box) => !found.has(box) && found.size < MOST_BOXES && found.add(box));
     }
     return boxes.filter((box) => found.has(box));
   }
@@ -95,27 +172,78 @@ class GraphDrawing {
     const all = this.graph();
     this.isPart = all.length > MOST_BOXES;
     this.boxes = this.isPart ? this.around(all) : all;
-    this.element.replaceChildren();
+    this.canvas.replaceChildren();
+    this.edges = [];
+    this.extent = null;
     if (this.isPart) {
       const text = this.boxes.length ? `${this.boxes.length} of ${all.length} boxes are drawn, those around what is pinned.` : `There are ${all.length} boxes: pin something, and those around it are drawn.`;
-      addSpan(this.element, text, "hint");
-    } else if (!all.length) addSpan(this.element, "The program calls no kernel and no operator.", "hint");
+      addSpan(this.canvas, text, "hint");
+    } else if (!all.length) addSpan(this.canvas, "The program calls no kernel and no operator.", "hint");
     if (!this.boxes.length) return;
     const layout = this.layout();
     const svg = document.createElementNS(SVG, "svg");
-    const { width, height } = layout.graph();
-    svg.setAttribute("width", width);
-    svg.setAttribute("height", height);
-    this.element.append(svg);
+    this.extent = layout.graph();
+    svg.setAttribute("viewBox", `0 0 ${this.extent.width} ${this.extent.height}`);
+    this.canvas.append(svg);
+    this.size();
     this.addModules(svg, layout);
-    for (const edge of layout.edges()) {
-      const points = layout.edge(edge).points.map(({ x, y }) => `${x},${y}`).join(" ");
-      shape(svg, "polyline", { class: "edge", points });
-      const [before, end] = layout.edge(edge).points.slice(-2);
-      const angle = (Math.atan2(end.y - before.y, end.x - before.x) * 180) / Math.PI;
-      shape(svg, "polygon", { class: "tip", points: "0,0 -7,-3.5 -7,3.5", transform: `translate(${end.x} ${end.y}) rotate(${angle})` });
+    for (const box of this.boxes) box.at = layout.node(nameOf(box.key));
+    this.addEdges(svg, layout);
+    for (const box of this.boxes) this.addBox(svg, box.at, box);
+  }
+
+  // Draw the edges, each from a place of its own at the right of a box to one at the left of another;
+  // those that go back from the left to the right.
+  addEdges(svg, layout) {
+    const drawn = new Set(this.boxes);
+    for (const from of this.boxes) {
+      for (const [to, values] of from.next) {
+        if (!drawn.has(to)) continue;
+        const inner = layout.edge(nameOf(from.key), nameOf(to.key)).points.slice(1, -1);
+        this.edges.push({ from, to, values: [...values], inner, way: to.at.x < from.at.x ? -1 : 1 });
+      }
     }
-    for (const box of this.boxes) this.addBox(svg, layout.node(nameOf(box.key)), box);
+    const places = (key, side, towards) => {
+      for (const edges of groupBy(this.edges, (edge) => edge[key])) {
+        const { at } = edges[0][key];
+        edges.sort((a, b) => towards(a).y - towards(b).y);
+        edges.forEach((edge, place) => {
+          edge[`${key}Place`] = { x: at.x + (side * edge.way * BOX.width) / 2, y: at.y - BOX.height / 2 + (BOX.height * (place + 1)) / (edges.length + 1) };
+        });
+      }
+    };
+    places("from", 1, ({ inner, to }) => inner[0] ?? to.at);
+    places("to", -1, ({ inner, from }) => inner.at(-1) ?? from.at);
+    for (const edge of this.edges) this.addEdge(svg, edge);
+  }
+
+  addEdge(svg, edge) {
+    const { from, to, values, inner, way, fromPlace, toPlace } = edge;
+    const names = values.map((value) => `%${value}`).join(", ");
+    const isOne = values.length === 1;
+    const target = isOne ? { kind: "value", index: values[0] } : { kind: "lines", index: [...from.calls, ...to.calls] };
+    const group = shape(svg, "g", { class: "flow", "aria-label": `${names} from ${this.wordsOf(from)} to ${this.wordsOf(to)}` });
+    const end = { x: toPlace.x - 6 * way, y: toPlace.y };
+    const d = curve([fromPlace, ...inner, end]);
+    shape(group, "path", { class: "reach", d });
+    shape(group, "path", { class: "edge", d });
+    shape(group, "polygon", { class: "tip", points: "0,0 -7,-3.5 -7,3.5", transform: `translate(${toPlace.x} ${toPlace.y}) scale(${way} 1)` });
+    shape(group, "title", {}).textContent = group.getAttribute("aria-label");
+    group.addEventListener("click", () => this.view.pin(target, this));
+    group.addEventListener("pointerenter", () => {
+      this.pointed = edge;
+      this.mark();
+    });
+    group.addEventListener("pointerleave", () => {
+      this.pointed = null;
+      this.mark();
+    });
+    edge.element = group;
+  }
+
+  wordsOf({ key, calls }) {
+    const { links } = this.view;
+    return typeof key === "number" ? `${links.calledBy(key)}, line ${links.lines.number[key]}` : `${key}, ${calls.length} calls`;
   }
 
   layout() {
@@ -133,7 +261,7 @@ class GraphDrawing {
       }
     }
     for (const { key, next } of this.boxes) {
-      for (const to of next) if (layout.hasNode(nameOf(to.key))) layout.setEdge(nameOf(key), nameOf(to.key));
+      for (const to of next.keys()) if (layout.hasNode(nameOf(to.key))) layout.setEdge(nameOf(key), nameOf(to.key));
     }
     dagre.layout(layout);
     return layout;
@@ -166,7 +294,7 @@ class GraphDrawing {
     const isCall = typeof box.key === "number";
     const target = isCall ? { kind: "line", index: box.key } : { kind: "lines", index: box.calls };
     const name = isCall ? links.calledBy(box.key) : box.key;
-    const words = isCall ? `${name}, line ${links.lines.number[box.key]}` : `${name}, ${box.calls.length} calls`;
+    const words = this.wordsOf(box);
     const group = this.button(svg, words, () => this.view.pin(target, this));
     group.addEventListener("pointerenter", () => this.view.hover(target));
     group.addEventListener("pointerleave", () => this.view.hover(null));
@@ -190,16 +318,46 @@ class GraphDrawing {
     for (const box of this.boxes) {
       if (!box.element) continue;
       box.element.classList.toggle("pinned", has(box, this.view.pinned));
-      box.element.classList.toggle("lit", has(box, this.view.hovered));
+      box.element.classList.toggle("lit", has(box, this.view.hovered) || this.pointed?.from === box || this.pointed?.to === box);
+    }
+    this.markEdges();
+  }
+
+  // Tell apart the edges into and out of what is pinned, or else of what the pointer is at.
+  markEdges() {
+    const { hovered, pinned } = this.view;
+    const has = ({ calls }, { lines }) => calls.some((line) => lines.has(line));
+    const lit = hovered.target ? hovered : pinned;
+    const own = new Set(this.boxes.filter((box) => has(box, lit)));
+    for (const edge of this.edges) {
+      const isPointed = edge === this.pointed;
+      const isOut = isPointed || (!this.pointed && own.has(edge.from));
+      const isInto = !this.pointed && own.has(edge.to);
+      edge.element.classList.toggle("out", isOut);
+      edge.element.classList.toggle("into", isInto && !isOut);
+      edge.element.classList.toggle("apart", Boolean(this.pointed || own.size) && !isOut && !isInto);
     }
   }
 
   revealLit(lit) {
     if (this.isPart) this.draw();
     this.mark();
-    const box = this.boxes.find(({ calls }) => calls.some((line) => lit.lines.has(line)));
-    box?.element?.scrollIntoView({ block: "nearest", inline: "nearest" });
+    const box = this.boxOfLit(lit);
+    if (box && this.isDrawn) this.reveal(box);
   }
+}
+
+// A smooth line through the middles of what is between some points.
+function curve(points) {
+  const middle = (a, b) => `${(a.x + b.x) / 2},${(a.y + b.y) / 2}`;
+  const [first, ...others] = points;
+  const last = others.at(-1);
+  if (others.length === 1) {
+    const x = (first.x + last.x) / 2;
+    return `M${first.x},${first.y}C${x},${first.y} ${x},${last.y} ${last.x},${last.y}`;
+  }
+  const bends = others.slice(0, -1).map((point, at) => `Q${point.x},${point.y} ${middle(point, others[at + 1])}`);
+  return `M${first.x},${first.y}${bends.join("")}L${last.x},${last.y}`;
 }
 
 const nameOf = (key) => (typeof key === "number" ? `line ${key}` : `module ${key}`);

@@ -194,7 +194,7 @@ class View {
     if (TOOLS.includes(name)) document.body.dataset.tool = name;
     if (name === "memory") this.lists.memory.draw();
     if (name === "graph") this.lists.drawing.show();
-    for (const button of document.querySelectorAll("#tabs button")) {
+    for (const button of document.querySelectorAll("#tabs [data-panel]")) {
       button.setAttribute("aria-pressed", button.dataset.panel === document.body.dataset.tool);
     }
   }
@@ -227,6 +227,12 @@ class View {
       });
       button.dataset.emitter = code.emitter;
     }
+    const larger = addButton(document.getElementById("tabs"), "⤢", () => {
+      const isLarge = document.body.toggleAttribute("data-large");
+      larger.setAttribute("aria-pressed", isLarge);
+    });
+    larger.id = "larger";
+    larger.ariaLabel = larger.title = "give the panel below all of the height";
     for (const name of TOOLS) {
       const title = document.querySelector(`#panels [data-panel=${name}]`)?.textContent;
       if (title) addButton(document.getElementById("tabs"), title, () => this.openTool(name)).dataset.panel = name;
