@@ -32,6 +32,7 @@ with s0 = 64 (not given; of 1..64)
 
 as given, cpu:
   peak           1.25 KiB (1,280 bytes) at line 8, 1.000 of the lower bound
+  taken for      %y
   lower bound    1.25 KiB (1,280 bytes), the most that is live at a line
   allocations    2 pieces of memory from an allocator
   in pools       nothing, for there are none

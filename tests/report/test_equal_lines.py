@@ -72,6 +72,7 @@ def test_two_buffers_of_one_layer_are_equal_to_those_of_another_in_order() -> No
         (["layers.0.fc", "layers.1.fc", "layers.2.fc"], "layers.0-2.fc"),
         (["layers.3", "layers.0", "layers.1", "layers.1"], "layers.0-1,3"),
         (["a.0.b.0", "a.1.b.1"], "a.0.b.0, a.1.b.1"),
+        (["a.0.b.0", "a.0.b.2", "a.1.b.0", "a.1.b.2"], "a.0-1.b.0,2"),
         (["fc1", "fc2"], "fc1, fc2"),
         (["a.0", "a.1.norm", "head", "a.1"], "a.0-1, a.1.norm, head"),
         (["fc"], "fc"),

@@ -26,6 +26,7 @@ with s0 = 64 (given)
 
 as given, cpu:
   peak           8 KiB (8,192 bytes) at line 5, 1.000 of the lower bound
+  taken for      %c
   lower bound    8 KiB (8,192 bytes), the most that is live at a line
   allocations    3 pieces of memory from an allocator
   in pools       nothing, for there are none
@@ -56,6 +57,7 @@ def test_a_small_last_piece_of_the_peak_is_told_from_most_of_it() -> None:
     assert (
         "peak           16.3 KiB (16,704 bytes) at line 8, 1.000 of the lower bound\n"
         "  most of it     16 KiB (16,384 bytes) taken at line 7, just before\n"
+        "  taken for      %c\n"
     ) in format_report(report)
 
 
@@ -63,6 +65,7 @@ def test_memory_at_the_peak_is_said_to_be_from_the_value_that_it_has_there() -> 
     parsed = parse_with_positions(f"wrapperir 1\n\n{REUSED}")
     version = build_timeline(parsed.program, parsed.positions, {}, "as given")
     report = MemoryReport(program="main", source="reused.wir", versions=(version,))
+    assert "  taken for      %c, from m.py:8, aten.exp.default, exp\n" in format_report(report)
     assert format_report(report).endswith("""\
   256 bytes  %b  f32[8, 8]  lines 4-11
                line 6: %b = reuse %a as f32[8, 8]

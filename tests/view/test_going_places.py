@@ -135,11 +135,17 @@ def test_a_line_of_the_source_without_operators_says_so_and_which_are_near(
 
 
 def test_the_peak_lists_what_is_alive_there(small: Page) -> None:
+    place = "peak 512 bytes at line 16, model.py:7"
+    assert small.locator("#peak").inner_text() == place
     small.click("#peak")
     details = small.locator("#details").inner_text()
     assert "Alive at the peak on cpu: 512 bytes" in details
-    _, taken, *alive = details.split("Alive at the peak")[1].split("\n")[:4]
+    before, found = details.split("Alive at the peak")
+    assert before.split("\n")[0] == "line 16"
+    assert "Line of the program" not in before
+    _, taken, *alive = found.split("\n")[:4]
     assert taken.startswith("This line takes 256 bytes for %z made by ")
+    assert taken.endswith("and written first by line 17, @fused")
     assert [row[:2] for row in alive] == ["%y", "%z"]
     click(small, "program", "free %y")
     assert "Alive here on cpu" in small.locator("#details").inner_text()

@@ -1,5 +1,6 @@
 """Lines that do the same for equal layers of a model, and the paths of such layers."""
 
+import math
 import re
 from collections.abc import Hashable, Iterable, Sequence
 
@@ -64,7 +65,7 @@ def line_modules(line: BodyLine, table: OriginTable) -> tuple[str, ...]:
 def join_modules(paths: Iterable[str]) -> str:
     """Return the paths of equal layers as one each: ``layers.0-11.mlp, head``.
 
-    Paths that differ in more than one number are listed.
+    Paths that are some, but not all, of those with several numbers are listed.
     """
     equal: dict[str, dict[str, None]] = {}
     for path in paths:
@@ -75,7 +76,7 @@ def join_modules(paths: Iterable[str]) -> str:
 def _join_layers(paths: Sequence[str]) -> str:
     parts = [path.split(".") for path in paths]
     columns = [list(dict.fromkeys(column)) for column in zip(*parts, strict=True)]
-    if sum(len(column) > 1 for column in columns) <= 1:
+    if math.prod(map(len, columns)) == len(paths):
         return ".".join(map(_join_numbers, columns))
     return ", ".join(paths)
 

@@ -103,12 +103,17 @@ def summary(version: ProgramTimeline, memory: MemoryTimeline) -> list[tuple[str,
 
 
 def _rise(version: ProgramTimeline, memory: MemoryTimeline) -> Iterator[tuple[str, str]]:
-    """Yield the line that took most of the peak's bytes, if that is another one."""
+    """Yield the line that took most of the peak's bytes, if another one, and for what."""
     if not memory.peak:
         return
     line, bytes = memory.peak_rise
     if line != memory.peak_line:
         yield "most of it", f"{_exact(bytes)} taken at {place(version, line)}, just before"
+    taken = [b for b in memory.buffers if b.kind.counted and b.begin == line]
+    if taken:
+        value = max(taken, key=lambda buffer: buffer.size).value_at(line)
+        origin = f", from {value.provenance}" if value.provenance else ""
+        yield "taken for", f"%{value.name}{origin}"
 
 
 def _share(memory: MemoryTimeline) -> str:

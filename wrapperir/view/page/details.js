@@ -23,9 +23,9 @@ class Details {
       return;
     }
     const found = [...lit.lines].sort((a, b) => a - b);
-    this.lines(found);
     const isPeak = this.isPeak(lit.target);
     if (isPeak) this.alive(lit.target.index);
+    this.lines(found);
     this.copies(found);
     this.kernels([...lit.kernels]);
     this.stacks([...lit.nodes]);
@@ -87,10 +87,14 @@ class Details {
     }
     const taken = [...buffers.name.keys()].filter((index) => this.view.counted[buffers.kind[index]] && buffers.begin[index] === riseLine);
     if (!taken.length) return;
-    const own = buffers.name[taken.reduce((a, b) => (buffers.size[b] > buffers.size[a] ? b : a))];
+    const largest = taken.reduce((a, b) => (buffers.size[b] > buffers.size[a] ? b : a));
+    const { name: own, writer } = valueAt(buffers, largest, riseLine);
     row.append(" for ");
     this.goTo(row, { kind: "value", index: own }, `%${own}`, "mono");
     this.madeBy(row, own);
+    if (writer < 0) return;
+    row.append(" and written first by ");
+    this.goTo(row, { kind: "line", index: writer }, `line ${this.view.links.lines.number[writer]}, ${this.view.links.calledBy(writer)}`);
   }
 
   // The node that makes a value, which is the first of its nodes.

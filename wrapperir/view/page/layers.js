@@ -37,7 +37,8 @@ function compareNumbers(a, b) {
   return at < 0 ? a.length - b.length : a[at] - (b[at] ?? -1);
 }
 
-// The paths of equal layers as one each, "layers.0–11.mlp, head".
+// The paths of equal layers as one each, "layers.0–11.mlp, head"; paths that are some, but not
+// all, of those with several numbers are listed.
 function joinModules(paths) {
   const found = [...new Set(paths.filter(Boolean))];
   return groupBy(found, layerPattern).map(joinLayers).join(", ");
@@ -46,8 +47,8 @@ function joinModules(paths) {
 function joinLayers(paths) {
   const parts = paths.map((path) => path.split("."));
   const columns = parts[0].map((_, at) => [...new Set(parts.map((each) => each[at]))]);
-  if (columns.filter((column) => column.length > 1).length <= 1) return columns.map(joinNumbers).join(".");
-  return paths.join(", ");
+  const isAll = columns.reduce((count, column) => count * column.length, 1) === paths.length;
+  return isAll ? columns.map(joinNumbers).join(".") : paths.join(", ");
 }
 
 function joinNumbers(column) {

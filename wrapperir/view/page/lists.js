@@ -127,14 +127,12 @@ function nodeList(section, view, fileName) {
     for (const each of modules) each.isOpen = false;
     return module(equal, `${joinModules(equal.map((node) => nodes.module[node]))}, ${modules.length} times`, modules);
   });
-  const shown = rows.flatMap((row) => [row, ...row.members]);
-  fitColumns(section, { name: [...shown.map(({ name }) => name ?? ""), ...nodes.name], operator: nodes.operator.map((name) => name ?? "") });
+  fitColumns(section, { name: nodes.name, operator: nodes.operator.map((name) => name ?? "") });
   const list = new TargetList(section.querySelector(".listing"), view, (element, row) => {
     if (row.target.kind === "nodes") {
       element.classList.add("module");
       addSpan(element, row.name, "cell name");
       addSpan(element, row.count === 1 ? "1 node" : `${row.count} nodes`, "cell operator");
-      addSpan(element, "", "cell where");
       return;
     }
     const node = row.target.index;

@@ -227,16 +227,16 @@ class View {
       });
       button.dataset.emitter = code.emitter;
     }
+    for (const name of TOOLS) {
+      const title = document.querySelector(`#panels [data-panel=${name}]`)?.textContent;
+      if (title) addButton(document.getElementById("tabs"), title, () => this.openTool(name)).dataset.panel = name;
+    }
     const larger = addButton(document.getElementById("tabs"), "⤢", () => {
       const isLarge = document.body.toggleAttribute("data-large");
       larger.setAttribute("aria-pressed", isLarge);
     });
     larger.id = "larger";
     larger.ariaLabel = larger.title = "give the panel below all of the height";
-    for (const name of TOOLS) {
-      const title = document.querySelector(`#panels [data-panel=${name}]`)?.textContent;
-      if (title) addButton(document.getElementById("tabs"), title, () => this.openTool(name)).dataset.panel = name;
-    }
     document.getElementById("panels").addEventListener("click", (event) => {
       if (event.target.dataset.panel) this.openPanel(event.target.dataset.panel);
     });
@@ -266,7 +266,10 @@ class View {
     addSpan(facts, count(nodes.name.length, "node"), "fact");
     const [memory] = this.data.memory.memories;
     if (memory && lines.number.length) {
-      const text = `peak ${formatBytes(memory.peak)} at line ${lines.number[memory.peakLine]}`;
+      const [node] = lines.nodes[memory.peakRise[0] ?? memory.peakLine];
+      const [place] = node === undefined ? [] : nodes.places[node];
+      const where = place === undefined ? "" : `, ${this.placeName(place)}`;
+      const text = `peak ${formatBytes(memory.peak)} at line ${lines.number[memory.peakLine]}${where}`;
       const button = addButton(facts, text, () => this.pin({ kind: "line", index: memory.peakLine }));
       button.id = "peak";
       button.title = "The most bytes held: whole pools, and buffers outside pools. Of several such lines, the first where most is live.";
