@@ -65,7 +65,9 @@ def test_memory_at_the_peak_is_said_to_be_from_the_value_that_it_has_there() -> 
     parsed = parse_with_positions(f"wrapperir 1\n\n{REUSED}")
     version = build_timeline(parsed.program, parsed.positions, {}, "as given")
     report = MemoryReport(program="main", source="reused.wir", versions=(version,))
-    assert "  taken for      %c, from m.py:8, aten.exp.default, exp\n" in format_report(report)
+    assert "  taken for      %c, from m.py:8, aten.exp.default, exp\n" in format_report(
+        report
+    )
     assert format_report(report).endswith("""\
   256 bytes  %b  f32[8, 8]  lines 4-11
                line 6: %b = reuse %a as f32[8, 8]

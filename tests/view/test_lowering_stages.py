@@ -25,9 +25,7 @@ def stages() -> LoweringStages:
 
 def links(stages: LoweringStages) -> StageLinks:
     program = stages.lowered.program
-    return StageLinks(
-        program, stages.loops, stages.schedule, stages.symbols, stages.joined
-    )
+    return StageLinks(program, stages.loops, stages.schedule, stages.symbols, stages.joined)
 
 
 def test_texts_of_stages_name_nodes_and_kernels(stages: LoweringStages) -> None:

@@ -14,10 +14,10 @@ class LinkedLine:
     ``nodes`` are those that it came from, and ``kernel`` or ``operator`` is what it calls.
     ``reads`` and ``writes`` are the bytes of the tensors that a call reads and writes;
     ``values`` are the names that it makes, uses or drops, and ``sources`` the lines that
-    last wrote what a call reads, each with the name of a value that it wrote.  ``ns`` is the time that it takes
-    in a call, in nanoseconds, if a profile says so; less than ``resolution_ns`` is not told
-    from nothing.  ``alike`` is the first line that does
-    the same for an equal layer.
+    last wrote what a call reads, each with the name of a value that it wrote.  ``ns`` is
+    the time that it takes in a call, in nanoseconds, if a profile says so; less than
+    ``resolution_ns`` is not told from nothing.  ``alike`` is the first line that does the
+    same for an equal layer.
     """
 
     number: int

@@ -33,7 +33,7 @@ class StageLinks:
         symbols: SizeSymbols,
         joined: Sequence[SequenceLaunch] = (),
     ) -> None:
-        """Number the nodes and kernels of ``program``; ``joined`` are among its launches."""
+        """Number the nodes and kernels of a program; ``joined`` are some launches of it."""
         self._loops = loops
         self._schedule = schedule
         self._symbols = symbols

@@ -8,12 +8,8 @@ const ROOM = 8; // above and below a box, for the names of modules
 const LABEL = 24; // letters of a box
 const TITLE = 20; // between the outlines of modules in each other, for their names
 const LETTER = 7; // the width of a letter of those
-const SCALES = [0.1, 2]; // the smallest and the largest
-const ZOOM = 1.25; // of a step
-const FAR = 4; // pixels that the pointer moves in what is no click
 
-// Calls and the values that flow between them, in boxes for modules that open and close.  The
-// drawing is moved with the pointer or the bars, and has another scale with the wheel and Ctrl.
+// Calls and the values that flow between them, in boxes for modules that open and close.
 class GraphDrawing {
   constructor(element, view) {
     this.element = element;
@@ -28,16 +24,7 @@ class GraphDrawing {
     this.openSome();
     this.boxes = [];
     this.edges = [];
-    this.scale = 1;
-    const scales = addSpan(element, "", "scales");
-    this.canvas = document.createElement("div");
-    this.canvas.className = "canvas";
-    element.append(this.canvas);
-    const add = (text, name, action) => (addButton(scales, text, action).ariaLabel = name);
-    add("−", "smaller", () => this.zoom(this.scale / ZOOM));
-    add("+", "larger", () => this.zoom(this.scale * ZOOM));
-    add("fit", "all of the drawing", () => this.fit());
-    this.addMoving();
+    this.canvas = new MovingCanvas(element);
     new ResizeObserver(() => this.show()).observe(element);
   }
 
@@ -49,60 +36,8 @@ class GraphDrawing {
     if (this.boxes.length) this.reveal(this.boxOfLit(this.view.pinned) ?? this.boxes[0]);
   }
 
-  addMoving() {
-    const { canvas } = this;
-    let from = null;
-    canvas.addEventListener("pointerdown", ({ button, clientX, clientY }) => {
-      if (button === 0) from = { left: canvas.scrollLeft + clientX, top: canvas.scrollTop + clientY, clientX, clientY };
-    });
-    canvas.addEventListener("pointermove", ({ buttons, clientX, clientY, pointerId }) => {
-      if (!(buttons & 1)) from = null;
-      if (!from || (!from.moves && Math.hypot(clientX - from.clientX, clientY - from.clientY) < FAR)) return;
-      from.moves = true;
-      canvas.setPointerCapture(pointerId); // so that what it ends on is not clicked
-      canvas.scrollTo(from.left - clientX, from.top - clientY);
-    });
-    canvas.addEventListener("wheel", (event) => {
-      if (!event.ctrlKey) return;
-      event.preventDefault();
-      this.zoom(this.scale * ZOOM ** (-event.deltaY / 100), event);
-    }, { passive: false });
-  }
-
-  // Change the scale; the place under the pointer, or in the middle, stays where it is.
-  zoom(scale, pointer = null) {
-    const { canvas } = this;
-    const { left, top, width, height } = canvas.getBoundingClientRect();
-    const [x, y] = pointer ? [pointer.clientX - left, pointer.clientY - top] : [width / 2, height / 2];
-    const old = this.scale;
-    this.scale = Math.min(SCALES[1], Math.max(SCALES[0], scale));
-    const place = (scroll, at) => ((scroll + at) * this.scale) / old - at;
-    const [toLeft, toTop] = [place(canvas.scrollLeft, x), place(canvas.scrollTop, y)];
-    this.size();
-    canvas.scrollTo(toLeft, toTop);
-  }
-
-  fit() {
-    if (!this.extent) return;
-    const { clientWidth, clientHeight } = this.canvas;
-    this.zoom(Math.min(1, clientWidth / this.extent.width, clientHeight / this.extent.height));
-  }
-
-  // Give the drawing the size that its scale says.
-  size() {
-    const svg = this.canvas.querySelector("svg");
-    if (!svg) return;
-    svg.style.width = `${this.extent.width * this.scale}px`;
-    svg.style.height = `${this.extent.height * this.scale}px`;
-  }
-
-  // Move a box into sight.
   reveal({ at }) {
-    const { canvas, scale } = this;
-    const inSight = (middle, size, scroll, room) => middle - size / 2 >= scroll && middle + size / 2 <= scroll + room;
-    const [x, y, width, height] = [at.x, at.y, BOX.width, BOX.height].map((each) => each * scale);
-    if (inSight(x, width, canvas.scrollLeft, canvas.clientWidth) && inSight(y, height, canvas.scrollTop, canvas.clientHeight)) return;
-    canvas.scrollTo(x - canvas.clientWidth / 2, y - canvas.clientHeight / 2);
+    this.canvas.reveal({ ...BOX, x: at.x, y: at.y });
   }
 
   boxOfLit({ lines }) {
@@ -172,20 +107,15 @@ class GraphDrawing {
     const all = this.graph();
     this.isPart = all.length > MOST_BOXES;
     this.boxes = this.isPart ? this.around(all) : all;
-    this.canvas.replaceChildren();
+    this.canvas.clear();
     this.edges = [];
-    this.extent = null;
     if (this.isPart) {
       const text = this.boxes.length ? `${this.boxes.length} of ${all.length} boxes are drawn, those around what is pinned.` : `There are ${all.length} boxes: pin something, and those around it are drawn.`;
-      addSpan(this.canvas, text, "hint");
-    } else if (!all.length) addSpan(this.canvas, "The program calls no kernel and no operator.", "hint");
+      addSpan(this.canvas.element, text, "hint");
+    } else if (!all.length) addSpan(this.canvas.element, "The program calls no kernel and no operator.", "hint");
     if (!this.boxes.length) return;
     const layout = this.layout();
-    const svg = document.createElementNS(SVG, "svg");
-    this.extent = layout.graph();
-    svg.setAttribute("viewBox", `0 0 ${this.extent.width} ${this.extent.height}`);
-    this.canvas.append(svg);
-    this.size();
+    const svg = this.canvas.add(layout.graph());
     this.addModules(svg, layout);
     for (const box of this.boxes) box.at = layout.node(nameOf(box.key));
     this.addEdges(svg, layout);
