@@ -96,7 +96,7 @@ def test_the_drawing_goes_to_what_is_pinned_and_is_moved_with_the_pointer(
 
 
 def test_the_drawing_has_other_scales_and_all_of_it_fits(drawing: Page) -> None:
-    width = "view.lists.drawing.canvas.element.querySelector('svg').getBoundingClientRect().width"
+    width = "document.querySelector('.drawing svg').getBoundingClientRect().width"
     before = drawing.evaluate(width)
     drawing.click(".drawing button[aria-label=larger]")
     assert drawing.evaluate(width) == pytest.approx(before * 1.25, rel=1e-3)

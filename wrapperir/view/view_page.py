@@ -46,14 +46,15 @@ _SHARED = ("format.js", "charts.js", "rows.js", "tooltip.js")
 _PRISM = ("core", "clike", "c", "cpp", "python")
 _OWN = (
     *("highlight.js", "layers.js", "links.js", "texts.js", "code_pane.js"),
+    *("target_list.js", "lists.js", "moving_canvas.js", "graph_drawing.js"),
     *(
-        "target_list.js",
-        "lists.js",
-        "moving_canvas.js",
-        "graph_drawing.js",
         "memory_pane.js",
+        "passes_pane.js",
+        "decisions.js",
+        "details.js",
+        "search.js",
+        "view.js",
     ),
-    *("passes_pane.js", "decisions.js", "details.js", "search.js", "view.js"),
 )
 _TAB = 4
 """Columns of a tab, which becomes spaces."""
