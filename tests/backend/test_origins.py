@@ -282,6 +282,22 @@ def test_the_readers_of_a_copy_do_not_read_another_value_of_its_kernel(
         assert ("aten.clone.default" in computed) is (value.name == copy)
 
 
+def flipped(x: torch.Tensor) -> torch.Tensor:
+    y = x.t()  # copy
+    return y.flip(0)  # copy
+
+
+@pytest.mark.parametrize("frontend", FRONTENDS)
+def test_what_is_copied_to_be_returned_names_the_node_that_is_returned(
+    frontend: str,
+) -> None:
+    (program,) = programs_of(flipped, frontend, torch.randn(4, 8))
+    (kernel,) = kernels_in(program)
+    assert lines_named(program, kernel) == {*marks(flipped)}
+    operators = {origin.operator for origin in OriginTable(program).of(kernel.provenance)}
+    assert operators == {"aten.flip.default", "aten.t.default"}
+
+
 def joined(x: torch.Tensor, y: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     first = x @ w  # product
     second = y.cos()  # kernel

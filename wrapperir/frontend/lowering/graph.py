@@ -55,13 +55,14 @@ def lower_graph(
     scope = LoopScope(symbols, kernel_device, origins or TracedOrigins())
     kept: dict[str, Any] = {}
     for node in graph.nodes:
+        if node.op == "output":
+            kept = _outputs(scope, node)
+            continue
         with scope.lowering(node):
             if node.op == "placeholder" and places is not None:
                 _add_input(scope, node, places.get(str(node.target), NOWHERE))
             elif node.op == "placeholder" or node.op == "get_attr":
                 _add_input(scope, node)
-            elif node.op == "output":
-                kept = _outputs(scope, node)
             else:
                 lower_node(scope, node)
     loops = LoopGraph(
@@ -93,7 +94,8 @@ def _outputs(scope: LoopScope, node: torch.fx.Node) -> dict[str, Any]:
     for given in node.all_input_nodes:
         value = scope.values[given]
         if isinstance(value, IndexedTensor):
-            kept[given.name] = scope.laid_out(value, given.meta["val"], given.name)
+            with scope.copying(given):
+                kept[given.name] = scope.laid_out(value, given.meta["val"], given.name)
     return kept
 
 

@@ -228,6 +228,20 @@ class LoopScope:
         if not self._origin and node.op == "call_function":
             self._note_views(node, is_view=len(self.items) == before)
 
+    @contextmanager
+    def copying(self, node: torch.fx.Node) -> Generator[None]:
+        """Have what is appended stem from a node that was only an index of others."""
+        before = len(self.items)
+        self._origin.append(node)
+        try:
+            yield
+        finally:
+            self._origin.pop()
+        if len(self.items) > before:
+            name = self.origins.origin(node).name
+            views = (view for view in self.views.get(node, ()) if view != name)
+            self.read_views.setdefault(name, tuple(views))
+
     def _note_views(self, node: torch.fx.Node, *, is_view: bool) -> None:
         """Note through which views a node reads, or that it is one itself."""
         given = [self.views.get(each, ()) for each in node.all_input_nodes]
