@@ -198,7 +198,7 @@ class Context(Emission):
         return format_int(cast(int, self.path[1])) if is_line else format_int(-1)
 
     def format_ints(self, values: Sequence[Expr]) -> Fragment:
-        """Return a list of sizes or strides: a static array, or numbers in braces."""
+        """Return a list of sizes or strides: a constant, or numbers in braces."""
         numbers = [value for value in values if isinstance(value, int)]
         if len(numbers) == len(values):
             return self.module.table(numbers)

@@ -35,8 +35,8 @@ _RESERVED = (
     "LoopValues Tensor TensorFact ZeroedRange any_number call owned assert_alignment "
     "assert_finite assert_size_stride check_empty_outside check_inside "
     "check_layout check_offset check_one check_range data_of empty empty_aligned "
-    "empty_pinned room_of fail_in_torch item_bool item_of new_handle offset_of "
-    "out_of_range output sgemm_ dgemm_ size_of small_float stride_of take "
+    "empty_pinned room_of fail_in_torch ints item_bool item_of new_handle offset_of "
+    "no_ints out_of_range output sgemm_ dgemm_ size_of small_float stride_of take "
     "torch_device torch_dtype view view_as view_memory size_t Constant Fixed Slot "
     "constants_ fixed_ inputs_ lines_ timed_ zeroed_ Argument Fastest Hint Launch "
     "Use as_launch choice choice_is_open choice_is_timed choice_of given nearest "
@@ -122,7 +122,7 @@ class CppModule:
         self._declared[declaration] = None
 
     def table(self, values: Sequence[int]) -> Fragment:
-        """Return the name of a static array of ``int64_t``; ``nullptr`` where empty."""
+        """Return the name of a constant list of ``int64_t``; ``nullptr`` where empty."""
         key = tuple(values)
         if not key:
             return fragment("nullptr")
@@ -169,10 +169,10 @@ class CppModule:
         writer.emit_line("}}")
 
     def emit_tables(self, writer: SourceWriter) -> None:
-        """Append the static arrays."""
+        """Append the constant lists."""
         for values, name in self._tables.items():
             numbers = joined(", ", [format_int(value) for value in values])
-            writer.emit_line("constexpr int64_t {}[] = {{{}}};", name, numbers)
+            writer.emit_line("constexpr Ints {} = ints<{}>;", name, numbers)
 
 
 def _parts(lines: Sequence[BodyLine]) -> Iterator[range]:

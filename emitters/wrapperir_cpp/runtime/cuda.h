@@ -55,7 +55,7 @@ void launch_packed(
 
 // Launch a kernel; the arguments have exactly the types that it is compiled for.
 template <typename... Arguments>
-inline void launch(
+WRAPPERIR_CALLED void launch(
     int line, TritonKernel& kernel, DeviceCall& call, int stream, const Grid& grid,
     Arguments... arguments) {
   void* scratch[2] = {nullptr, nullptr};

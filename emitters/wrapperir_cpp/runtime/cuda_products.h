@@ -8,8 +8,8 @@ namespace wrapperir {
 // A matrix, or a batch of matrices, in memory.
 struct ProductOperand {
   char* data = nullptr;
-  Ints sizes = nullptr;
-  Ints strides = nullptr;
+  const Ints& sizes = no_ints;
+  const Ints& strides = no_ints;
 };
 
 // cuBLAS in one call of a program, on one device: PyTorch's handle for the current stream, and

@@ -72,14 +72,14 @@ inline Argument tagged(Kind kind, T Argument::*member, T value, int64_t count = 
 }
 inline Argument none() { return {}; }
 // A tensor; a null handle is none.
-inline Argument tensor(AtenTensorHandle handle) {
+WRAPPERIR_CALLED Argument tensor(AtenTensorHandle handle) {
   return tagged(handle ? Kind::tensor : Kind::none, &Argument::tensor, handle);
 }
-inline Argument coded(Kind kind, int64_t value, int64_t count = 0) {
+WRAPPERIR_CALLED Argument coded(Kind kind, int64_t value, int64_t count = 0) {
   return tagged(kind, &Argument::integer, value, count);
 }
-inline Argument integer(int64_t value) { return coded(Kind::integer, value); }
-inline Argument boolean(bool value) { return coded(Kind::boolean, value); }
+WRAPPERIR_CALLED Argument integer(int64_t value) { return coded(Kind::integer, value); }
+WRAPPERIR_CALLED Argument boolean(bool value) { return coded(Kind::boolean, value); }
 inline Argument dtype(DType value) { return coded(Kind::dtype, torch_dtype(value)); }
 inline Argument layout(Layout value) { return coded(Kind::layout, torch_layout(value)); }
 inline Argument memory_format(MemoryFormat value) {
@@ -88,7 +88,7 @@ inline Argument memory_format(MemoryFormat value) {
 inline Argument device(Device kind, int32_t index) {
   return coded(Kind::device, torch_device(kind), index);
 }
-inline Argument real(double value) { return tagged(Kind::real, &Argument::real, value); }
+WRAPPERIR_CALLED Argument real(double value) { return tagged(Kind::real, &Argument::real, value); }
 inline Argument number(num::Number value) {
   switch (value.kind) {
     case num::Number::boolean: return boolean(value.whole != 0);
@@ -103,18 +103,18 @@ inline Argument complex(double real, double imaginary) {
   made.parts[1] = imaginary;
   return made;
 }
-inline Argument string(const char* text, int64_t length) {
+WRAPPERIR_CALLED Argument string(const char* text, int64_t length) {
   return tagged(Kind::string, &Argument::string, text, length);
 }
-inline Argument integers(const Ints& values) {
+WRAPPERIR_CALLED Argument integers(const Ints& values) {
   return tagged(Kind::integers, &Argument::integers, values.data, values.count);
 }
-inline Argument list(std::initializer_list<Argument> items) {
+WRAPPERIR_CALLED Argument list(std::initializer_list<Argument> items) {
   const auto count = static_cast<int64_t>(items.size());
   return tagged(Kind::list, &Argument::items, items.begin(), count);
 }
 // An argument that the schema allows to be none.
-inline Argument maybe(Argument value) {
+WRAPPERIR_CALLED Argument maybe(Argument value) {
   value.is_optional = true;
   return value;
 }
@@ -143,7 +143,9 @@ inline Result stored(Kind kind, T Result::*member, T slot, int64_t count = 0) {
   made.count = count;
   return made;
 }
-inline Result result(Tensor& slot) { return stored(Kind::tensor, &Result::tensor, &slot); }
+WRAPPERIR_CALLED Result result(Tensor& slot) {
+  return stored(Kind::tensor, &Result::tensor, &slot);
+}
 inline Result result(int64_t& slot) { return stored(Kind::integer, &Result::integer, &slot); }
 inline Result result(double& slot) { return stored(Kind::real, &Result::real, &slot); }
 inline Result result(bool& slot) { return stored(Kind::boolean, &Result::boolean, &slot); }
@@ -151,12 +153,12 @@ inline Result results(std::initializer_list<Result> items) {
   const auto count = static_cast<int64_t>(items.size());
   return stored(Kind::list, &Result::items, items.begin(), count);
 }
-inline Result dropped(Kind returned) {
+WRAPPERIR_CALLED Result dropped(Kind returned) {
   Result made;
   made.returned = returned;
   return made;
 }
-inline Result maybe(Result made) {
+WRAPPERIR_CALLED Result maybe(Result made) {
   made.is_optional = true;
   return made;
 }

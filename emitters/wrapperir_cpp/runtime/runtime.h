@@ -46,6 +46,10 @@ inline void check(AOTITorchError error, int line) {
   if (__builtin_expect(error != 0, 0)) fail_in_torch(line);
 }
 
+// A function that programs call in hundreds of lines. Inlined there, it would take compilers
+// much longer, and a call costs little beside those that it makes.
+#define WRAPPERIR_CALLED [[gnu::noinline]] inline
+
 // Owns a tensor's handle.
 class Tensor {
  public:
@@ -56,7 +60,9 @@ class Tensor {
     if (this != &other) reset(other.release());
     return *this;
   }
-  ~Tensor() { reset(); }
+  ~Tensor() {
+    if (handle_) aoti_torch_delete_tensor_object(handle_);
+  }
 
   AtenTensorHandle get() const { return handle_; }
   // The place for PyTorch to write a new handle to; the old one is deleted first.
@@ -69,7 +75,7 @@ class Tensor {
     handle_ = nullptr;
     return handle;
   }
-  void reset(AtenTensorHandle handle = nullptr) {
+  WRAPPERIR_CALLED void reset(AtenTensorHandle handle = nullptr) {
     if (handle_) aoti_torch_delete_tensor_object(handle_);
     handle_ = handle;
   }
@@ -89,7 +95,7 @@ struct Owner {
 };
 
 // The address of a tensor's first element.
-inline char* data_of(AtenTensorHandle tensor, int line) {
+WRAPPERIR_CALLED char* data_of(AtenTensorHandle tensor, int line) {
   void* data = nullptr;
   check(aoti_torch_get_data_ptr(tensor, &data), line);
   return static_cast<char*>(data);
@@ -125,22 +131,27 @@ enum class Device : int32_t {
 };
 inline int32_t torch_device(Device device) { return static_cast<int32_t>(device); }
 
-// A list of sizes or strides as an argument: a static array, or numbers in braces, which live
-// as long as the call.
+// A list of sizes or strides as an argument: a constant, or numbers in braces, which live as
+// long as the call.
 struct Ints {
   Ints(std::initializer_list<int64_t> given) : count(static_cast<int64_t>(given.size())) {
     data = given.begin();
   }
-  Ints(const int64_t* numbers, int64_t how_many) : data(numbers), count(how_many) {}
+  constexpr Ints(const int64_t* numbers, int64_t how_many) : data(numbers), count(how_many) {}
   template <int N>
-  Ints(const int64_t (&given)[N]) : data(given), count(N) {}
-  Ints(decltype(nullptr)) {}
+  constexpr Ints(const int64_t (&given)[N]) : data(given), count(N) {}
+  constexpr Ints(decltype(nullptr)) {}
+  constexpr operator const int64_t*() const { return data; }
   const int64_t* data = nullptr;
   int64_t count = 0;
 };
+constexpr Ints no_ints = nullptr;
+// The numbers of a constant list.
+template <int64_t... numbers>
+constexpr int64_t ints[] = {numbers...};
 
 // Make an uninitialised tensor; on the CPU it is aligned to 64 bytes.
-inline void empty(
+WRAPPERIR_CALLED void empty(
     Tensor& result, DType dtype, const Ints& sizes, const Ints& strides, int line,
     Device device = Device::cpu, int32_t index = 0) {
   check(
@@ -157,7 +168,7 @@ void empty_aligned(
     int32_t index = 0);
 
 // Make a view that begins `step` elements after its source does.
-inline void view(
+WRAPPERIR_CALLED void view(
     Tensor& result, AtenTensorHandle source, int64_t step, const Ints& sizes,
     const Ints& strides, int line) {
   AtenTensorHandle made = nullptr;
@@ -214,7 +225,7 @@ class LoopValues {
 };
 
 // Take the handle of an input tensor from the caller.
-inline AtenTensorHandle take(wrapperir_value& input) {
+WRAPPERIR_CALLED AtenTensorHandle take(wrapperir_value& input) {
   AtenTensorHandle taken = input.as.tensor;
   input.kind = WRAPPERIR_NONE;
   input.as.tensor = nullptr;
@@ -236,7 +247,7 @@ void check_offset(AtenTensorHandle tensor, int64_t offset, const char* subject);
 
 // Outputs of a call.
 inline wrapperir_value output(decltype(nullptr)) { return {WRAPPERIR_NONE, {}}; }
-inline wrapperir_value output(AtenTensorHandle tensor) {
+WRAPPERIR_CALLED wrapperir_value output(AtenTensorHandle tensor) {
   return {tensor ? WRAPPERIR_TENSOR : WRAPPERIR_NONE, {tensor}};
 }
 inline wrapperir_value output(int64_t number) {
