@@ -59,6 +59,16 @@ def test_memory_that_is_reused_is_from_the_value_at_the_peak(opener: Opener) -> 
     ]
 
 
+def test_a_donated_input_at_the_peak_is_said_to_be_one(opener: Opener) -> None:
+    text = REUSED.replace("%x: f32[64]", "%x: donated f32[64]")
+    parsed = parse_with_positions(f"wrapperir 1\n\n{text}")
+    version = build_timeline(parsed.program, parsed.positions, {}, "as given")
+    report = MemoryReport(program="main", source="reused.wir", versions=(version,))
+    page = opener.open(format_html(report))
+    row = page.locator("#largest tr", has=page.get_by_text("%x", exact=True))
+    assert "donated input" in row.inner_text()
+
+
 def test_each_buffer_is_a_rectangle_where_and_when_it_is(opener: Opener) -> None:
     report = small_report()
     page = opener.open(format_html(report))

@@ -85,6 +85,15 @@ def test_memory_at_the_peak_is_said_to_be_from_the_value_that_it_has_there() -> 
     )
 
 
+def test_a_donated_input_at_the_peak_is_said_to_be_one() -> None:
+    text = REUSED.replace("%x: f32[64]", "%x: donated f32[64]")
+    parsed = parse_with_positions(f"wrapperir 1\n\n{text}")
+    version = build_timeline(parsed.program, parsed.positions, {}, "as given")
+    report = MemoryReport(program="main", source="reused.wir", versions=(version,))
+    (_, row) = format_report(report).split("  256 bytes  %x  ")
+    assert row.split("\n")[1].strip() == "donated input"
+
+
 def test_text_of_a_program_makes_no_lines_and_moves_no_cursor() -> None:
     text = format_report(hostile_report())
     assert visible(HOSTILE) in text

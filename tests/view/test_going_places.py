@@ -151,6 +151,16 @@ def test_the_peak_lists_what_is_alive_there(small: Page) -> None:
     assert "Alive here on cpu" in small.locator("#details").inner_text()
 
 
+def test_a_donated_input_that_is_alive_at_the_peak_is_said_to_be_one(
+    opener: Opener,
+) -> None:
+    text = VALUES.replace("%x: f32[256]", "%x: donated f32[256]")
+    page = opener.open(format_view(viewed(text, [])), height=1000)
+    page.click("#peak")
+    row = page.locator("#details .item", has_text="donated input")
+    assert row.inner_text().startswith("%x")
+
+
 def test_what_is_pinned_is_shown_from_its_title_on(opener: Opener, tmp_path: Path) -> None:
     view = format_view(viewed(write_model(tmp_path)))
     page = opener.open(view, width=1000, height=500)

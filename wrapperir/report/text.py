@@ -152,19 +152,17 @@ def _largest(version: ProgramTimeline, memory: MemoryTimeline) -> Iterator[str]:
         for b, value in zip(shown, values, strict=True)
     ]
     first, second, third, _ = (max(map(len, column)) for column in zip(*rows, strict=True))
-    for value, (size, name, type, when) in zip(values, rows, strict=True):
+    for b, value, (size, name, type, when) in zip(shown, values, rows, strict=True):
         yield f"  {size:>{first}}  {name:<{second}}  {type:<{third}}  {when}"
-        for text in _origin(version, value):
+        for text in _origin(version, value) or (b.kind.value,):
             yield f"  {'':>{first}}    {text}"
 
 
-def _origin(version: ProgramTimeline, value: TimelineValue) -> Iterator[str]:
-    """Yield the lines that make a value and first write it, and where they come from."""
-    for index in (value.line, value.writer):
-        if index is not None:
-            yield f"{place(version, index)}: {shortened(version.lines[index].text)}"
-    if value.provenance:
-        yield f"from {value.provenance}"
+def _origin(version: ProgramTimeline, value: TimelineValue) -> tuple[str, ...]:
+    """Return the lines that make a value and first write it, and where they come from."""
+    lines = (index for index in (value.line, value.writer) if index is not None)
+    found = [f"{place(version, x)}: {shortened(version.lines[x].text)}" for x in lines]
+    return (*found, f"from {value.provenance}") if value.provenance else tuple(found)
 
 
 def lifetime(version: ProgramTimeline, buffer: TimelineBuffer) -> str:

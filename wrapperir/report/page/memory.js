@@ -65,6 +65,7 @@ function drawLargest() {
     if (line >= 0) addSpan(maker, version.texts[line], "maker");
     if (writer >= 0) addSpan(maker, `line ${version.numbers[writer]}: ${version.texts[writer]}`, "below");
     if (provenance) addSpan(maker, `from ${provenance}`, "below");
+    if (line < 0) addSpan(maker, kinds[buffers.kind[index]], "maker");
     return row;
   });
   largest.replaceChildren(...rows);

@@ -69,9 +69,11 @@ class Details {
       if (line === peakLine && peakRise.length) this.rise(line, peakRise, buffers);
       found.sort((a, b) => buffers.size[b] - buffers.size[a]);
       this.list(found, (row, index) => {
-        const { name: own } = valueAt(buffers, index, line);
+        const { name: own, line: maker } = valueAt(buffers, index, line);
         this.goTo(row, { kind: "value", index: own }, `%${own}`, "mono");
-        addSpan(row, `${formatBytes(buffers.size[index])}, ${lifetime(this.view.data.memory, buffers, index)}`, "facts");
+        const facts = [formatBytes(buffers.size[index]), lifetime(this.view.data.memory, buffers, index)];
+        if (maker < 0) facts.push(this.view.data.kinds[buffers.kind[index]]);
+        addSpan(row, facts.join(", "), "facts");
         this.madeBy(row, own);
       });
     }
