@@ -298,6 +298,21 @@ def test_what_is_copied_to_be_returned_names_the_node_that_is_returned(
     assert operators == {"aten.flip.default", "aten.t.default"}
 
 
+def written(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    z = x.sin()  # kernel
+    z[:, 2:4] = y  # kernel
+    return torch.diagonal_scatter(z, y[:, 0])  # kernel
+
+
+@pytest.mark.parametrize("frontend", ["inductor", "triton"])
+def test_what_writes_a_part_of_a_value_names_its_line(frontend: str) -> None:
+    (program,) = programs_of(written, frontend, torch.randn(3, 8), torch.randn(3, 2))
+    table = OriginTable(program)
+    assert all(table.place(origin) is not None for origin in program.origins)
+    named = (lines_named(program, kernel) for kernel in kernels_in(program))
+    assert set().union(*named) == {*marks(written)}
+
+
 def joined(x: torch.Tensor, y: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     first = x @ w  # product
     second = y.cos()  # kernel

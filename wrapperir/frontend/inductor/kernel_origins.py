@@ -15,6 +15,7 @@ import torch
 from torch._inductor import ir
 from torch._inductor.codegen.cpp import CppScheduling
 from torch._inductor.codegen.triton import TritonScheduling
+from torch._inductor.fx_passes import reinplace
 from torch._inductor.virtualized import V
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
@@ -39,9 +40,34 @@ def _noting(stock: Callable[..., None]) -> Callable[..., None]:
     return codegen_comment
 
 
+def _placing(stock: Callable[..., torch.fx.Node]) -> Callable[..., torch.fx.Node]:
+    """Return a function that gives a new node the place of the one that it is put before.
+
+    Inductor calls it to write a part of a value in place, and replaces the node that did.
+    """
+
+    def graph_call_function(
+        graph: torch.fx.Graph, *arguments: object, **keywords: object
+    ) -> torch.fx.Node:
+        node = stock(graph, *arguments, **keywords)
+        replaced = getattr(graph._insert, "__self__", None)
+        if isinstance(replaced, torch.fx.Node):
+            known = {key: replaced.meta[key] for key in _PLACES if key in replaced.meta}
+            node.meta = known | node.meta
+        return node
+
+    return graph_call_function
+
+
+_PLACES = ("stack_trace", "nn_module_stack", "fwd_nn_module_stack")
+"""What a node knows of the module and the source that it came from."""
+
 _PATCHES = [
-    SharedPatch(kind, "codegen_comment", _noting)
-    for kind in (CppScheduling, TritonScheduling)
+    *(
+        SharedPatch(kind, "codegen_comment", _noting)
+        for kind in (CppScheduling, TritonScheduling)
+    ),
+    SharedPatch(reinplace, "graph_call_function", _placing),
 ]
 
 
@@ -49,7 +75,8 @@ _PATCHES = [
 def kernels_noted() -> Generator[None]:
     """Have Inductor say what a kernel computes before it calls the kernel.
 
-    It would write a comment then, which takes longer.
+    It would write a comment then, which takes longer.  Nodes that write a part of a value in
+    place have the places of those that they replace.
     """
     with contextlib.ExitStack() as stack:
         for patch in _PATCHES:
