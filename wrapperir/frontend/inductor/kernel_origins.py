@@ -75,8 +75,8 @@ _PATCHES = [
 def kernels_noted() -> Generator[None]:
     """Have Inductor say what a kernel computes before it calls the kernel.
 
-    It would write a comment then, which takes longer.  Nodes that write a part of a value in
-    place have the places of those that they replace.
+    It would write a comment then, which takes longer.  Nodes that write a part of a value
+    in place have the places of those that they replace.
     """
     with contextlib.ExitStack() as stack:
         for patch in _PATCHES:
