@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from torch._inductor import config
 from torch.fx import GraphModule
 
+from tests.forked_processes import ProcessServer
 from wrapperir import kernels
 from wrapperir.backend import (
     OPTIONS,
@@ -297,6 +298,24 @@ program @main(%x: f32[2]) {
     compile_lowered(Lowered(program, {}), options, "forward")
     report = (tmp_path / "forward-0" / "graphs.txt").read_text()
     assert "there are no graphs for cpu" in report
+
+
+def test_a_program_is_compiled_without_what_only_others_need(
+    process_server: ProcessServer,
+) -> None:
+    script = """
+import sys
+from wrapperir.backend import BackendOptions, compile_lowered
+from wrapperir.frontend import Lowered
+from wrapperir.text import parse_program
+program = parse_program("wrapperir 1\\n\\nprogram @main() {\\n  return\\n}\\n")
+assert compile_lowered(Lowered(program, {}), BackendOptions(), "forward")([]) == ()
+others = ("wrapperir.emit.partition", "wrapperir.report")
+found = [name for name in sys.modules if name.startswith(others)]
+assert not found, found
+"""
+    done = process_server.run("-c", script)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_key_of_programs_imports_no_pass() -> None:

@@ -246,7 +246,6 @@ def compile_lowered(
     """
     from wrapperir.emit import compile_program
     from wrapperir.emit.default_passes import passes_to_run
-    from wrapperir.emit.partition import is_refusal, lacks_something
 
     root = options.dump_dir
     with _naming("dump_dir"):
@@ -287,12 +286,17 @@ def compile_lowered(
 
     alone, partitioning = chosen_emitters(options)
     _report_missing_kernels(lowered, alone, options, falls_back=partitioning is not None)
-    if partitioning is None or not lacks_something(lowered.program, alone):
-        passes = passes_to_run(options.passes, alone, graphs=options.graphs)
+    passes = passes_to_run(options.passes, alone, graphs=options.graphs)
+    if partitioning is None:
+        return compile(alone, passes)
+    # Imported late: it takes as long as emitting a small program.
+    from wrapperir.emit.partition import is_refusal, lacks_something
+
+    if not lacks_something(lowered.program, alone):
         try:
             return compile(alone, passes)
         except DiagnosticError as error:
-            if partitioning is None or not is_refusal(error):
+            if not is_refusal(error):
                 raise
     return compile(partitioning, ())
 
@@ -327,11 +331,11 @@ def _report_missing_kernels(
     Raises:
         DiagnosticError: WIR704, there is no emitter to fall back to.
     """
+    if not emitter.support.hosted:
+        return
     from wrapperir.emit.partition import lacks_something
     from wrapperir.plugin import plugin_manager
 
-    if not emitter.support.hosted:
-        return
     missing = plugin_manager().missing_kernels(emitter, options.frontend)
     if missing is None or not lacks_something(lowered.program, emitter):
         return

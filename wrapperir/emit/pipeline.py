@@ -29,6 +29,7 @@ from wrapperir.ir.blocks import walk_places
 if TYPE_CHECKING:
     import torch
 
+    from wrapperir.passes import CaptureReport
     from wrapperir.pipelines import ChosenPass, PassLike, PassObserver
 
 
@@ -127,12 +128,13 @@ def prepare_program(
             does not exist or fails.
         OSError: ``dump_dir`` cannot be written.
     """
-    from wrapperir.emit.graph_report import log_capture, write_capture
-    from wrapperir.passes import CaptureReport
     from wrapperir.pipelines import run_passes
     from wrapperir.verify import verify
 
-    def report(captured: CaptureReport) -> None:
+    def report(captured: "CaptureReport") -> None:
+        # Imported late: most programs have no report.
+        from wrapperir.emit.graph_report import log_capture, write_capture
+
         log_capture(captured)
         if dump_dir is not None:
             write_capture(captured, dump_dir)

@@ -8,7 +8,14 @@
 
 #include "tensors.h"
 
-#include <torch/csrc/inductor/aoti_torch/generated/c_shim_cpu.h>
+extern "C" {
+AOTITorchError aoti_torch_cpu_mm_out(AtenTensorHandle, AtenTensorHandle, AtenTensorHandle);
+AOTITorchError aoti_torch_cpu_bmm_out(AtenTensorHandle, AtenTensorHandle, AtenTensorHandle);
+AOTITorchError aoti_torch_cpu_addmm_out(
+    AtenTensorHandle, AtenTensorHandle, AtenTensorHandle, AtenTensorHandle, double, double);
+AOTITorchError aoti_torch_cpu_baddbmm_out(
+    AtenTensorHandle, AtenTensorHandle, AtenTensorHandle, AtenTensorHandle, double, double);
+}
 
 namespace {
 

@@ -18,6 +18,9 @@ from typing import Any
 
 import torch
 
+_TORCH = "torch_cpu"
+"""The library of PyTorch's that has its C functions."""
+
 
 def build(source: Path, *headers: str) -> ModuleType | None:
     """Return the module of a C++ file; ``None`` where it cannot be compiled or loaded.
@@ -43,18 +46,18 @@ def build_library(source: Path, headers: Sequence[Path], caching: Any) -> Path |
         subprocess.CalledProcessError: it does not compile.
     """
     text = source.read_bytes()
-    home = Path(torch.__file__).parent
+    compiler = shlex.split(os.environ.get("CXX") or "c++")
     command = [
-        *shlex.split(os.environ.get("CXX") or "c++"),
-        *("-std=c++17", "-O2", "-shared", "-fPIC", "-fvisibility=hidden"),
-        *(f"-I{sysconfig.get_path('include')}", f"-I{home / 'include'}"),
-        *("-x", "c++", "-", f"-L{home / 'lib'}", "-ltorch_cpu", "-ldl"),
+        *(*compiler, "-std=c++17", "-O2", "-shared", "-fPIC", "-fvisibility=hidden"),
+        *(f"-I{sysconfig.get_path('include')}", "-x", "c++", "-"),
+        *("-Wl,--no-as-needed", f"-l{_TORCH}", "-ldl"),
     ]
     folders = dict.fromkeys(f"-I{path.parent}" for path in (source, *headers))
 
     def compile(library: Path) -> None:
+        beside = _link_empty_torch(compiler, library.parent)
         subprocess.run(  # noqa: S603
-            [*command, *folders, "-o", str(library)],
+            [*command, *folders, f"-L{beside}", "-o", str(library)],
             check=True,
             capture_output=True,
             input=text,
@@ -67,6 +70,16 @@ def build_library(source: Path, headers: Sequence[Path], caching: Any) -> Path |
     facts = (text.decode(), included, torch.__version__, sys.version, command)
     library: Path = cache.built(f"{caching.digest_of(facts)}.so", compile)
     return library
+
+
+def _link_empty_torch(compiler: Sequence[str], folder: Path) -> Path:
+    """Return the folder, with an empty library named as PyTorch's, which links faster."""
+    name = f"lib{_TORCH}.so"
+    flags = ("-shared", "-nostdlib", f"-Wl,-soname,{name}", "-x", "c++", os.devnull)
+    subprocess.run(  # noqa: S603
+        [*compiler, *flags, "-o", str(folder / name)], check=True, capture_output=True
+    )
+    return folder
 
 
 def import_beside(file: Path, name: str) -> Any:

@@ -3,7 +3,35 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
-#include <torch/csrc/inductor/aoti_torch/c/shim.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <initializer_list>
+
+// Functions of PyTorch's stable C interface. Its header takes longer to read than all else here.
+typedef struct AtenTensorOpaque* AtenTensorHandle;
+typedef struct AtenRecordFunctionOpaque* AtenRecordFunctionHandle;
+typedef int32_t AOTITorchError;
+extern "C" {
+int32_t aoti_torch_device_type_cpu();
+int32_t aoti_torch_device_type_cuda();
+int32_t aoti_torch_dtype_uint8();
+size_t aoti_torch_dtype_element_size(int32_t);
+AOTITorchError aoti_torch_delete_tensor_object(AtenTensorHandle);
+AOTITorchError aoti_torch_get_data_ptr(AtenTensorHandle, void**);
+AOTITorchError aoti_torch_get_dim(AtenTensorHandle, int64_t*);
+AOTITorchError aoti_torch_get_sizes(AtenTensorHandle, int64_t**);
+AOTITorchError aoti_torch_get_strides(AtenTensorHandle, int64_t**);
+AOTITorchError aoti_torch_get_dtype(AtenTensorHandle, int32_t*);
+AOTITorchError aoti_torch_get_device_type(AtenTensorHandle, int32_t*);
+AOTITorchError aoti_torch_empty_strided(
+    int64_t, const int64_t*, const int64_t*, int32_t, int32_t, int32_t, AtenTensorHandle*);
+AOTITorchError aoti_torch_get_current_device_index(int32_t*);
+AOTITorchError aoti_record_function_start(
+    const char*, struct IValueMapOpaque*, struct C10IValueOpaque* const*, uint64_t,
+    AtenRecordFunctionHandle*);
+AOTITorchError aoti_record_function_end(AtenRecordFunctionHandle);
+}
 
 // at::hasThreadLocalCallbacks, which has no stable C function; null in a PyTorch without it.
 extern "C" __attribute__((weak)) bool wrapperir_has_callbacks()
