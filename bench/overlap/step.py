@@ -12,17 +12,19 @@ forward pass, the backward pass and an update of the parameters.  The contenders
 * ``still``: this project, with waits where they stood;
 * ``overlap``: this project, with work while collectives are in flight, as by default;
 * ``merge``: this project, with small collectives merged too;
-* ``replay`` and ``inductor-replay``: ``overlap`` and ``inductor`` with CUDA graphs.
+* ``replay`` and ``inductor-replay``: ``overlap`` and ``inductor`` with CUDA graphs, which
+  hold the collectives.
 
 ``--frontend lowering`` has this project make its own kernels.  The contenders take turns
 in one process a rank.  Rank 0 prints a JSON object a line: the median and least seconds of
 a step of the slowest rank, the peak of bytes that the allocator gave during a step beyond
 those before it (on a GPU), for this project also that of each program and of its plan, the
 loss after the timed steps and its difference from eager's; then the ratios of the times to
-``still``'s and ``inductor``'s.  ``docs/results/overlap-steps.md`` is written with
-``--write``.
+``still``'s and ``inductor``'s.  With ``--write``, ``docs/results/overlap-steps.md``
+is written for two ranks, and a page of its own for another number.
 """
 
+import gc
 import json
 import os
 import shlex
@@ -98,7 +100,12 @@ def compiled(model: nn.Module, contender: str, options: Options, folder: Path) -
 
     settings: dict[str, Any] = {"dump_dir": folder, "frontend": options.frontend}
     graphs = contender == "replay"
-    passes = passes_to_run(None, plugin_manager().emitter("python"), graphs=graphs)
+    passes = passes_to_run(
+        None,
+        plugin_manager().emitter("python"),
+        graphs=graphs,
+        graph_collectives=graphs,
+    )
     settings["passes"] = [
         name
         for each in passes
@@ -113,9 +120,9 @@ def wait(device: str) -> None:
         torch.cuda.synchronize()
 
 
-PAGE = ROOT / "docs" / "results" / "overlap-steps.md"
+PAGES = ROOT / "docs" / "results"
 INTRODUCTION = """\
-# Collectives and work at once, measured
+# Collectives and work at once, measured{on_ranks}
 
 This command wrote this page:
 
@@ -123,13 +130,22 @@ This command wrote this page:
 
 {machine}, {ranks} ranks
 
-A training step of a Llama-like model ({shape}). Milliseconds are the
-median of {steps} steps of the slowest rank; contenders take turns. *still*: this project
-with waits where they stood; *overlap*: with work while collectives are in flight, as by
-default; *inductor*: with `reorder_for_compute_comm_overlap`; *replay*: with CUDA graphs.
+A training step of a Llama-like model ({shape}).
+Milliseconds are the median of {steps} steps of the slowest rank; contenders take turns.
 The peak is of what a step allocates; the peaks of the forward and the backward program are
 divided by those that are planned. Losses are relative differences.
+
+{contenders}
 """
+MEANINGS = {
+    "eager": "PyTorch without a compiler",
+    "inductor": "with `reorder_for_compute_comm_overlap`",
+    "still": "this project, with waits where they stood",
+    "overlap": "with work while collectives are in flight, as by default",
+    "merge": "*overlap*, with small collectives merged",
+    "replay": "*overlap*, with CUDA graphs that hold the collectives",
+    "inductor-replay": "*inductor*, with CUDA graphs",
+}
 
 
 @define
@@ -179,7 +195,7 @@ def prepare(split: str, name: str, options: Options) -> Contender:
         ready = time.perf_counter() - begun
         peak = peak_of(step, device)
         programs: dict[str, ProgramPeak] = {}
-        if device == "cuda" and name in PASSES:
+        if device == "cuda" and name in PASSES and name != "replay":
             programs = measure_programs(run, x, folder, CudaAllocator())
         model.zero_grad()
         return Contender(step, ready, peak, programs)
@@ -256,13 +272,18 @@ def page_text(
     command: str,
 ) -> str:
     """Return the page of the figures of each split."""
+    ranks = distributed.get_world_size()
     shape = ", ".join(f"{key} {value}" for key, value in asdict(options.shape).items())
     text = INTRODUCTION.format(
         machine=machine,
-        ranks=distributed.get_world_size(),
+        on_ranks="" if ranks == 2 else f" on {ranks} ranks",
+        ranks=ranks,
         shape=f"{shape}, {options.dtype}",
         command=command,
         steps=options.steps,
+        contenders="\n".join(
+            f"- *{name}*: {MEANINGS[name]}" for name in next(iter(found.values()))
+        ),
     )
     for split, figures in found.items():
         bases = [name for name in BASES if name in figures]
@@ -335,8 +356,13 @@ def main(
             ranks = distributed.get_world_size()
             given = shlex.join(sys.argv[1:])
             command = f"torchrun --nproc-per-node {ranks} -m bench.overlap.step {given}"
-            PAGE.write_text(page_text(found, options, machine, command))
+            name = "overlap-steps" if ranks == 2 else f"overlap-steps-{ranks}"
+            text = page_text(found, options, machine, command)
+            (PAGES / f"{name}.md").write_text(text)
     finally:
+        # NCCL waits for graphs that have its collectives when its group is destroyed.
+        torch.compiler.reset()
+        gc.collect()
         distributed.destroy_process_group()
 
 

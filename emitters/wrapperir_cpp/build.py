@@ -3,13 +3,10 @@
 import importlib.util
 import json
 import logging
-import sysconfig
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 import torch
 from attrs import evolve
@@ -17,6 +14,7 @@ from attrs import evolve
 from wrapperir.diagnostics import Code
 from wrapperir.emit import Artifact, Loaded
 from wrapperir.emit.artifact import store_artifact
+from wrapperir.emit.recordings import note_recordings
 from wrapperir.emit.triton_signature import KERNEL_FACTS
 from wrapperir.ir import BenchmarkChoice, KernelCallLine, MultiKernelLine, Program
 from wrapperir.ir.blocks import walk_lines
@@ -24,13 +22,13 @@ from wrapperir.kernels import (
     Target,
     build_kernels,
     compile_object,
-    failed,
     find_compiler,
     link_library,
     present_targets,
     side_by_side,
 )
 from wrapperir.kernels.torch_extensions import TORCH_LIBRARIES, compile_with_torch
+from wrapperir_cpp.binding import HOST_FLAGS, binding
 from wrapperir_cpp.debug_information import has_debug_information, with_shown_sources
 from wrapperir_cpp.layout import (
     BRIDGE_LIBRARY,
@@ -60,12 +58,6 @@ _SECONDS = 0.05
 """Short, since ``wrapperir tune`` may take longer than a build."""
 
 
-_HOST_FLAGS = (
-    *("-std=c++17", "-O1", "-fPIC"),
-    *("-fvisibility=hidden", "-fvisibility-inlines-hidden"),
-    # Numbers are computed as written, on every machine.
-    "-ffp-contract=off",
-)
 _EXPORTED = ("wrapperir_*", "AOTInductor*")
 _BESIDE = {
     BRIDGE_SOURCE: (BRIDGE_LIBRARY, ()),
@@ -77,7 +69,6 @@ With each, the name of its library and flags to link it.
 """
 _WITH_TORCH = frozenset({*_BESIDE, PRIVATEUSE1_SOURCE})
 """Sources that include PyTorch's C++ headers."""
-_RUNTIME = Path(__file__).with_name("runtime")
 _CORE = f"{RUNTIME}core.cpp"
 """The source that includes those which every program has."""
 
@@ -301,7 +292,7 @@ def build_object(
         return compile_with_torch(path, text, headers, (*version, *cuda))
     folder = Path(torch.__file__).parent / "include"
     optimized = () if shown is None else ("-O0",)  # each line is then stepped through
-    flags = (*_HOST_FLAGS, *optimized, *version, "-isystem", str(folder))
+    flags = (*HOST_FLAGS, *optimized, *version, "-isystem", str(folder))
     return compile_object(find_compiler(), path, text, headers, flags, shown)
 
 
@@ -313,14 +304,6 @@ def _cuda_headers() -> Path | None:
         if (folder / "cuda_runtime_api.h").is_file():
             return folder
     return None
-
-
-class _Binding(Protocol):
-    """The Python module of binding.cpp."""
-
-    def Program(  # noqa: N802
-        self, path: Path, constants: dict[str, torch.Tensor]
-    ) -> Loaded: ...
 
 
 def load_library(artifact: Artifact, constants: Mapping[str, torch.Tensor]) -> Loaded:
@@ -349,11 +332,10 @@ def only_binaries(artifact: Artifact) -> Artifact:
 
 def load_folder(folder: Path, constants: Mapping[str, torch.Tensor]) -> Loaded:
     """Return the program of the libraries in a folder; errors as ``load_library``."""
-    binding = _binding()
     # Detached, a parameter that is also an output comes back as a plain tensor.
     given = {key: tensor.detach() for key, tensor in constants.items()}
     try:
-        return binding.Program(folder / LIBRARY, given)
+        program = binding().Program(folder / LIBRARY, given)
     except KeyError as error:
         raise Code.MISSING_CONSTANT.error(
             f"no tensor was given for constant {error}"
@@ -363,37 +345,5 @@ def load_folder(folder: Path, constants: Mapping[str, torch.Tensor]) -> Loaded:
             f"the library does not load: {error}",
             hint="compile the program again, with this torch and on this machine",
         ) from None
-
-
-def build_binding() -> Path:
-    """Return the library of binding.cpp, in the user's cache.
-
-    Raises:
-        DiagnosticError: WIR709, it does not build; WIR710, it cannot be kept.
-    """
-    compiler = find_compiler()
-    names: list[str] = [
-        "binding.cpp",
-        "binding_errors.h",
-        "binding_inputs.h",
-        "wrapperir.h",
-    ]
-    texts = {name: (_RUNTIME / name).read_text("utf-8") for name in names}
-    source = texts.pop("binding.cpp")
-    flags = [*_HOST_FLAGS, f"-I{sysconfig.get_path('include')}"]
-    compiled = compile_object(compiler, "binding.cpp", source, texts, flags)
-    libraries = ["libtorch_python.so", *TORCH_LIBRARIES]
-    return link_library(compiler, "binding", [compiled], libraries, ["PyInit_*"])
-
-
-@cache
-def _binding() -> _Binding:
-    loader = ExtensionFileLoader("binding", str(build_binding()))
-    spec = importlib.util.spec_from_loader("binding", loader)
-    assert spec is not None
-    try:
-        module = importlib.util.module_from_spec(spec)
-        loader.exec_module(module)
-    except ImportError as error:
-        raise failed(f"the binding of libraries to Python does not load: {error}") from None
-    return cast(_Binding, module)
+    note_recordings(program)
+    return program

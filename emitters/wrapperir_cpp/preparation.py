@@ -8,7 +8,8 @@ from wrapperir.emit.python.extension_modules import build_launches
 from wrapperir.kernels import prepare_kernels
 from wrapperir.kernels.triton_compile import start_compiler
 from wrapperir_cpp.artifact_files import runtime_sources
-from wrapperir_cpp.build import build_binding, build_object, host_sources
+from wrapperir_cpp.binding import build_binding
+from wrapperir_cpp.build import build_object, host_sources
 from wrapperir_cpp.device_table import DeviceTable
 
 

@@ -8,6 +8,7 @@ from wrapperir.emit import Fragment, fragment, joined
 from wrapperir.emit.arena import plain_device
 from wrapperir.emit.graph_regions import (
     RegionStreams,
+    region_ranks,
     region_streams,
     region_symbols,
     written_tensors,
@@ -118,6 +119,7 @@ def _emit_run(
 ) -> None:
     """Append ``run_region(3, c.regions[0], region_layer, *c.cuda_0, ...);``."""
     name = context.module.names.claim(f"region_{line.name[:_LONGEST_NAME]}")
+    ranks = region_ranks(context.facts, line)
     facts = (
         *(format_string(line.name), format_int(line.recordings)),
         format_stream_number(context, line.device, line.stream),
@@ -143,8 +145,15 @@ def _emit_run(
             numbers.append(context.values.scalar(operand.name))
             continue
         places[parameter.name] = len(tensors)
-        is_written = operand.name in written
-        tensors.append(_format_tensor(context, operand.name, parameter.type, is_written))
+        tensors.append(
+            _format_tensor(
+                context,
+                operand.name,
+                parameter.type,
+                is_written=operand.name in written,
+                is_fixed=operand.name in ranks.tensors,
+            )
+        )
     blocks = _RegionBlocks(context, line, emit_lines, places)
     results = [_slot(context, result.name) for result in line.results]
     given = tensors, [fragment("bits_of({})", value) for value in numbers], results
@@ -164,18 +173,22 @@ def _emit_run(
 
 
 def _format_tensor(
-    context: Context, name: str, type: wir.TensorType, is_written: bool
+    context: Context, name: str, type: wir.TensorType, *, is_written: bool, is_fixed: bool
 ) -> Fragment:
-    """Return the address of a tensor, its bytes, and the bytes that the block may write."""
+    """Return the address of a tensor, its bytes, and the bytes that the block may write.
+
+    One that a collective is given says so.
+    """
     item = type.dtype.itemsize
     bytes = wir.mul(wir.storage_extent(type), item)
     written: wir.Expr = item if is_written else 0
     for size in type.size:
         written = wir.mul(written, size)
     return fragment(
-        "{{{}, {}, {}}}",
+        "{{{}, {}, {}{}}}",
         tensor_address(context, name),
         *(context.expressions.format_index(number) for number in (bytes, written)),
+        fragment(", true") if is_fixed else fragment(""),
     )
 
 

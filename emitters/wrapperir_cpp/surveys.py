@@ -21,6 +21,7 @@ from wrapperir.ir import (
 )
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.effects import Origin
+from wrapperir.ir.recordable_operators import works_with_ranks
 from wrapperir.ir.storage_operators import may_keep, needs_own_tensors
 
 # Parts of names of operators whose results are not memory with sizes and strides.
@@ -75,7 +76,7 @@ def survey_layouts(facts: ProgramFacts) -> TensorLayouts:
             ):
                 layouts.special.add(line.result)
             if needs_own_tensors(line.operator):
-                changed.update(line.writes)
+                changed.update(() if works_with_ranks(line.operator) else line.writes)
                 kept.update(found.uses if may_keep(line.operator) else ())
     if changed or kept:
         sharing = find_sharing(program)

@@ -5,9 +5,19 @@ from contextlib import contextmanager
 
 from wrapperir import ir as wir
 from wrapperir.emit import Fragment, SourceWriter, fragment, joined
-from wrapperir.emit.graph_regions import RegionStreams, region_symbols, written_tensors
+from wrapperir.emit.graph_regions import (
+    RegionStreams,
+    region_ranks,
+    region_symbols,
+    written_tensors,
+)
 from wrapperir.emit.python.compiled_launches import CACHE, EMITTED
-from wrapperir.emit.python.expressions import format_int, format_targets, format_tuple
+from wrapperir.emit.python.expressions import (
+    format_int,
+    format_string,
+    format_targets,
+    format_tuple,
+)
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.line_effects import uses
 from wrapperir_python.blocks import PythonBlocks
@@ -67,6 +77,9 @@ def emit_region(
             functions.emit_line("pass")
     changed = {context.values[name] for name in written_tensors(context.facts, line)}
     written = [index for index, tensor in enumerate(tensors) if tensor in changed]
+    ranks = region_ranks(context.facts, line)
+    given_to_ranks = {context.values[name] for name in ranks.tensors}
+    fixed = [index for index, tensor in enumerate(tensors) if tensor in given_to_ranks]
     functions.emit_blank(2)
     functions.emit_line("{} = {}.region(", block, graphs)
     with functions.indented():
@@ -79,6 +92,12 @@ def emit_region(
             format_int(_device_index(context, line)),
             format_int(line.recordings),
         )
+        if ranks.groups:
+            functions.emit_line(
+                "groups={}, fixed={},",
+                format_tuple([format_string(name) for name in ranks.groups]),
+                format_tuple([format_int(index) for index in fixed]),
+            )
     functions.emit_line(")")
     call = fragment("{}({})", block, given)
     if results:

@@ -135,9 +135,10 @@ def test_a_user_of_torch_compile_sees_the_options() -> None:
         read_options({"dump_dri": "x"})
     expected = (
         "WIR660: backend wrapperir has no option 'dump_dri' (did you mean dump_dir? the"
-        " options are emitter, passes, graphs, dump_dir, check_memory, debug_info,"
-        " compile_graph, fallback_emitter, fallback, frontend, rounding, bug_report,"
-        " bug_report_data, profile, view, and the settings of torch._inductor.config)"
+        " options are emitter, passes, graphs, graph_collectives, dump_dir,"
+        " check_memory, debug_info, compile_graph, fallback_emitter, fallback,"
+        " frontend, rounding, bug_report, bug_report_data, profile, view, and the"
+        " settings of torch._inductor.config)"
     )
     assert str(error.value) == expected
 
@@ -191,6 +192,9 @@ def test_graphs_are_captured_on_the_devices_that_record_them() -> None:
     wanted = 'capture_graphs(devices = "ab,xy", operators = "aten.mm.out")'
     assert capture_pass(recording) == wanted
     assert captures_graphs((wanted,))
+    with_collectives = wanted.replace(")", ", collectives = true)")
+    assert capture_pass(recording, collectives=True) == with_collectives
+    assert captures_graphs((with_collectives,))
 
 
 def test_graphs_are_captured_before_memory_is_planned() -> None:
@@ -203,6 +207,9 @@ def test_graphs_are_captured_before_memory_is_planned() -> None:
     named = ("insert_frees", "capture_graphs")
     assert passes_to_run(named, emitter, graphs=True) == named
     assert passes_to_run(named, emitter, graphs=False) == named
+    found = passes_to_run(None, emitter, graphs=True, graph_collectives=True)
+    captures = "capture_graphs(collectives = true)"
+    assert found == tuple(captures if p == "capture_graphs" else p for p in passes)
     text = ("insert_frees, capture_graphs(least_gain = 1.0)",)
     assert passes_to_run(text, emitter, graphs=True) == text
     assert passes_to_run((insert_frees,), emitter, graphs=True) == (

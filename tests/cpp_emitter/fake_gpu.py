@@ -20,7 +20,7 @@ from tests.cpp_emitter.gpu_requests import FAKE_HEADERS
 from tests.cpp_emitter.moved import on_gpu
 from tests.cpp_emitter.tritons_launcher import launch_by_triton
 from wrapperir.diagnostics import DiagnosticError
-from wrapperir.emit import Artifact, Loaded, Value
+from wrapperir.emit import Artifact, Loaded, Value, drop_recordings
 from wrapperir.interp import Interpreter
 from wrapperir.ir import Program
 from wrapperir.kernels import Target
@@ -56,6 +56,8 @@ def answer(request: dict[str, Any], driver: ctypes.CDLL) -> dict[str, Any]:
         for seed, stream in request["calls"]:
             driver.fake_set_stream(stream)
             driver.fake_set_captured(seed in request.get("captured", ()))
+            if seed in request.get("dropped", ()):
+                drop_recordings()
             failing = request.get("failing", {}).get(str(seed))
             if failing is not None:
                 driver.fake_fail_graphs(failing.encode(), 0, 1)

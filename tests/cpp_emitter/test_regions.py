@@ -8,7 +8,7 @@ import torch
 from tests.cpp_emitter.gpu_requests import CURRENT, FakeGpu
 from tests.cpp_emitter.moved import on_gpu
 from tests.cpp_emitter.test_streams import ADD, kernels, on_streams
-from tests.python_emitter.test_regions import LAYER
+from tests.python_emitter.test_regions import LAYER, RANKS, called
 from wrapperir.ir import Program
 from wrapperir.testing import example_inputs
 from wrapperir.text import parse_program
@@ -46,6 +46,11 @@ def test_a_region_is_a_function_of_addresses_and_numbers() -> None:
     assert "1,  // graph regions" in text
     assert POOLS_SOURCE in artifact.files
     assert "runtime/recording.h" in artifact.files
+
+
+def test_a_region_with_collectives_says_what_they_are_given() -> None:
+    text = text_of(parse_program(called(RANKS)))
+    assert "{{c.p[x], 32, 32, true}, {c.p[y], 32, 0}}, {}, {}, [&]" in text
 
 
 def test_programs_without_regions_have_nothing_of_them() -> None:
@@ -96,6 +101,15 @@ def test_the_caller_s_capture_gets_the_block(fake_gpu: FakeGpu) -> None:
     logs = fake_gpu.logs(program, calls=calls, captured=[2])
     assert [found[-1] for found in map(actions, logs)] == [
         *("launch", "replay", "launch", "replay")
+    ]
+
+
+def test_recordings_are_dropped_and_made_again(fake_gpu: FakeGpu) -> None:
+    program = on_streams(SUMS + "  return %out, %r\n")
+    calls = [(seed, CURRENT) for seed in range(8)]
+    logs = fake_gpu.logs(program, calls=calls, dropped=[4])
+    assert [found[-1] for found in map(actions, logs)] == [
+        *("launch", "replay", "replay", "replay", "launch", "launch", "replay", "replay")
     ]
 
 

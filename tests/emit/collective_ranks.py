@@ -6,6 +6,7 @@ of this process, with all that it imported.
 
 import os
 import sys
+import warnings
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,10 +16,12 @@ from torch import distributed, multiprocessing
 
 from tests.cpp_emitter.moved import on_gpu
 from tests.torch_release import BEFORE_2_13
+from wrapperir import ir as wir
 from wrapperir.analysis.machines import CPU
-from wrapperir.emit import compile_program
+from wrapperir.emit import compile_program, drop_recordings
 from wrapperir.interp import interpret_ranks
 from wrapperir.passes import MEMORY_PASSES, insert_frees, merge_lines
+from wrapperir.pipelines import run_passes
 from wrapperir.text import parse_program
 
 ALL = """wrapperir 1
@@ -101,9 +104,21 @@ if not BEFORE_2_13:  # which has no operators to send and receive
     RANKS.append([parse_program(SENDING), parse_program(RECEIVING)])
 
 
-def inputs(rank: int) -> list[Any]:
+REPLAYED = (
+    "insert_frees, use_out_variants,"
+    ' capture_graphs(devices = "{}", least_gain = -1000000.0, collectives = true),'
+    " plan_memory, reuse_buffers"
+)
+"""The passes of programs whose collectives are in graph regions, of a kind of device."""
+
+
+KEPT: list[Any] = []
+"""Programs that live longer than the process group."""
+
+
+def inputs(rank: int, seed: int = 0) -> list[Any]:
     """Return the inputs of a rank."""
-    torch.manual_seed(rank)
+    torch.manual_seed(2 * seed + rank)
     return [torch.randn(4), torch.randn(4, 2)]
 
 
@@ -128,11 +143,39 @@ def check(rank: int, kind: str, emitters: list[str], meeting: str) -> None:
                 pipelines = ((), MEMORY_PASSES) if emitter != "cpp" else (MEMORY_PASSES,)
                 for passes in pipelines:
                     call = compile_program(program, emitter=emitter, passes=passes)
-                    found = call([value.to(kind) for value in inputs(rank)])
-                    given = [x.cpu() for x in found if isinstance(x, torch.Tensor)]
-                    torch.testing.assert_close(given, [*wanted], rtol=0, atol=0)
+                    compare(call, inputs(rank), kind, wanted)
+                if emitter != "fx":
+                    check_replays(rank, kind, emitter, programs)
     finally:
+        drop_recordings()  # NCCL's groups wait for those that have their collectives
         distributed.destroy_process_group()
+
+
+def compare(call: Any, given: list[Any], kind: str, wanted: Any) -> None:
+    """Compare what a call returns with what the interpreter did."""
+    found = call([value.to(kind) for value in given])
+    tensors = [x.cpu() for x in found if isinstance(x, torch.Tensor)]
+    torch.testing.assert_close(tensors, [*wanted], rtol=0, atol=0)
+
+
+def check_replays(rank: int, kind: str, emitter: str, programs: list[wir.Program]) -> None:
+    """Compare calls of a program whose collectives are in graph regions.
+
+    A GPU records the second one, and replays later ones.  On a CPU all run the block.
+    """
+    captured = run_passes(programs[rank], REPLAYED.format("cpu"))
+    regions = [x for x in captured.lines if isinstance(x, wir.GraphRegionLine)]
+    lines = [line for region in regions for line in region.body.lines]
+    assert any(isinstance(line, wir.CollectiveLine) for line in lines)
+    program = on_gpu(captured, is_there=True) if kind == "cuda" else captured
+    call = compile_program(program, emitter=emitter, passes=())
+    KEPT.append(call)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)  # not replayed as a graph
+        for seed in range(5 if kind == "cuda" else 1):
+            given = [inputs(each, seed) for each in range(2)]
+            wanted = interpret_ranks(programs, [*given], [{}, {}])[rank]
+            compare(call, inputs(rank, seed), kind, wanted)
 
 
 if __name__ == "__main__":

@@ -34,6 +34,7 @@ from tests.python_emitter.fake_captures import (
     wait,
 )
 from tests.python_emitter.fake_launches import loaded, pretend, raises, serve
+from wrapperir.emit import drop_recordings
 from wrapperir.ir import Device, Language, SizeOf, Symbol, tensor
 from wrapperir.ir.builder import ProgramBuilder
 from wrapperir.testing.kernels import KernelKind, library_kernel
@@ -408,8 +409,67 @@ def check_other_nodes_are_refused() -> None:
     def give(type: int) -> Callable[[int], None]:
         return lambda stream: driver().fake_node(type, ctypes.c_void_p(stream))
 
-    for type in (3, 4, 6, 10, 13):
+    for type in (3, 4, 10, 13):
         _refused(give(type), f"it has a node of type {type}")
+
+
+@nothing_lives_after()
+def check_waits_and_records_of_events_are_replayed() -> None:
+    def block(x: torch.Tensor, y: torch.Tensor, out: torch.Tensor) -> tuple[torch.Tensor]:
+        if POOLS.entered is not None:
+            for type in (6, 7):
+                driver().fake_node(type, ctypes.c_void_p(current()))
+        return sums(x, y, out)
+
+    with said():
+        run = region(block, 3, written=(2,))
+        for _ in range(4):
+            x, y, out = (floats(16) for _ in range(3))
+            (total,) = run(x, y, out)
+            assert torch.equal(total, x + y)
+        assert replays() == ["exec0"] * 3
+
+
+@nothing_lives_after()
+def check_recordings_are_dropped_and_made_again() -> None:
+    with said():
+        run = region(sums, 3, written=(2,))
+        counts = []
+        for number in range(12):
+            x, y, out = (floats(16) for _ in range(3))
+            (total,) = run(x, y, out)
+            assert torch.equal(total, x + y)
+            counts.append(run.count())
+            if number == 3:
+                alive = driver().fake_live_graphs()
+                drop_recordings()
+                assert driver().fake_live_graphs() < alive
+                assert run.count() == 0
+        assert counts == [0, 1, 1, 1, 0, 0, *[1] * 6]
+
+
+@nothing_lives_after()
+def check_what_collectives_are_given_is_copied() -> None:
+    """As a collective does, the block keeps the addresses that it was recorded with."""
+    seen: list[int] = []
+
+    def block(x: torch.Tensor, y: torch.Tensor, out: torch.Tensor) -> None:
+        if POOLS.entered is not None:
+            seen.append(out.data_ptr())
+        add(x, y, out)
+
+    with said():
+        run = region(block, 3, written=(2,), fixed=(2,))
+        kept = []
+        for _ in range(6):
+            x, y, out = (floats(16) for _ in range(3))
+            run(x, y, out)
+            kept.append((x, y, out))
+        for x, y, out in kept:
+            assert torch.equal(out, x + y)
+        assert len(set(seen)) == 1
+        assert not {out.data_ptr() for _, _, out in kept} & set(seen)
+        assert replays() == ["exec0"] * 5
 
 
 def check_a_launch_whose_parameters_are_not_known_is_refused() -> None:

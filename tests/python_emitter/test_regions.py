@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
+from wrapperir.emit.support import fit_program
 from wrapperir.kernels.emitted.graphs import Recorder
-from wrapperir.text import parse_program
+from wrapperir.testing.process_groups import has_groups, make_groups
+from wrapperir.text import format_program, parse_program
 from wrapperir.verify import verify
 from wrapperir_python.emitter import PythonEmitter
 
@@ -122,6 +124,56 @@ program @main(%x: f32[8]@cuda:0, %n: f64, %k: i64) {
     shown = emitted(text)
     assert "def scaled(x, k_, n):\n    m = k_ + 1\n" in shown
     assert "(r,) = scaled(x, k_, n)" in shown
+
+
+RANKS = """\
+wrapperir 1
+
+program @main(%x: mutated f32[8]@cuda:0, %y: f32[8]@cuda:0) {
+  group "tensors" size 2
+
+  graph_region @sums (%x, %y) @cuda:0 {
+    body (%p: f32[8]@cuda:0, %q: f32[8]@cuda:0) {
+      %a = extern_kernel aten.add.Tensor(%p, %q) @cuda:0 : f32[8]@cuda:0
+      %w = collective all_reduce(sum) "tensors" reads(%a) writes(%a) @cuda:0
+      wait_collective %w reads(%a) writes(%a) @cuda:0
+      %v = reinterpret %p as f32[4]@cuda:0
+      %k = collective all_reduce(sum) "tensors" reads(%v) writes(%v) @cuda:0
+      wait_collective %k reads(%v) writes(%v) @cuda:0
+      free %v
+      extern_kernel aten.add.out(%p, %a, out = %p) writes(%p) @cuda:0
+      free %a
+      return
+    }
+  }
+  return %x
+}
+"""
+"""A region whose collectives have memory of its own, and half of an operand."""
+
+
+def called(text: str) -> str:
+    """Return a program whose collectives are operator calls, as emitters get them."""
+    return format_program(fit_program(parse_program(text), PythonEmitter.support))
+
+
+def test_a_region_with_collectives_names_groups_and_what_they_are_given() -> None:
+    shown = emitted(called(RANKS))
+    assert "written=(0,), device=0, recordings=8,\n" in shown
+    assert "\n    groups=('tensors',), fixed=(0,),\n)\n" in shown
+
+
+def test_collectives_of_other_backends_are_not_recorded() -> None:
+    """A gloo group does its work on the host."""
+    alone = parse_program(RANKS.replace("size 2", "size 1"))
+    if not has_groups(alone):
+        pytest.skip("needs torch.distributed with gloo")
+    make_groups(alone)
+    recorder = Recorder(lambda *_: "plain", 0, frozenset(), 0, ("tensors",))
+    assert recorder.run((), b"a", (), 0) == "plain"
+    reason = "the collectives of group 'tensors' are not NCCL's"
+    with pytest.warns(RuntimeWarning, match=reason):
+        assert recorder.run((), b"a", (), 0) == "plain"
 
 
 class Recording(Recorder):

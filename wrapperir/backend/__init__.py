@@ -11,7 +11,7 @@ from attrs import evolve
 from wrapperir.backend.failure_reports import FailureReports
 from wrapperir.backend.options import OPTIONS, BackendOptions, read_options
 from wrapperir.diagnostics import Code, DiagnosticError
-from wrapperir.emit import ComingPrograms, Emitter, OutputCode
+from wrapperir.emit import ComingPrograms, Emitter, OutputCode, drop_recordings
 from wrapperir.emit.artifact import dump_folder
 from wrapperir.emit.compilation_key import begin_digest, compilation_key
 
@@ -78,6 +78,10 @@ def wrapperir_backend(
         prepare=prepare,
         report=reports.write,
     )
+
+
+# `torch.compiler.reset` calls it.
+vars(wrapperir_backend)["reset"] = drop_recordings
 
 
 def _compile_by_lowering(
@@ -214,6 +218,7 @@ def cache_key(options: BackendOptions) -> str | None:
     settings = {
         "passes": None if options.passes is None else [text for text, _ in passes],
         "graphs": options.graphs,
+        "graph_collectives": options.graph_collectives,
         "check_memory": options.check_memory,
         "tiles": torch.cuda.is_available() and can_tile(emitter),
     }
@@ -286,7 +291,12 @@ def compile_lowered(
 
     alone, partitioning = chosen_emitters(options)
     _report_missing_kernels(lowered, alone, options, falls_back=partitioning is not None)
-    passes = passes_to_run(options.passes, alone, graphs=options.graphs)
+    passes = passes_to_run(
+        options.passes,
+        alone,
+        graphs=options.graphs,
+        graph_collectives=options.graph_collectives,
+    )
     if partitioning is None:
         return compile(alone, passes)
     # Imported late: it takes as long as emitting a small program.
@@ -365,7 +375,12 @@ def chosen_emitters(
     from wrapperir.emit.default_passes import passes_to_run
     from wrapperir.emit.partition import PartitioningEmitter
 
-    passes = partial(passes_to_run, options.passes, graphs=options.graphs)
+    passes = partial(
+        passes_to_run,
+        options.passes,
+        graphs=options.graphs,
+        graph_collectives=options.graph_collectives,
+    )
     if isinstance(chosen, PartitioningEmitter):
         return chosen.chosen, evolve(chosen, passes=passes)
     assert fallback is not None

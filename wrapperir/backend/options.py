@@ -23,7 +23,8 @@ class BackendOptions:
     ``passes``, texts of pipelines and functions, run in this order on each program;
     ``None`` stands for the passes that plan
     its memory with lines that the emitter supports.  With ``graphs``, ``capture_graphs`` is
-    one of them, or runs before those that are named.  In ``dump_dir``, each program and its
+    one of them, or runs before those that are named.  With ``graph_collectives``, which
+    implies ``graphs``, graphs hold collectives too.  In ``dump_dir``, each program and its
     emitted files are written to a folder of their own.  With ``check_memory``,
     emitted code checks its memory as it runs.  With ``debug_info``, debuggers step through
     emitted code or the text of the program, which stay in files.  ``compile_graph``
@@ -45,6 +46,7 @@ class BackendOptions:
     emitter: str | Emitter = "python"
     passes: "tuple[PassLike, ...] | None" = None
     graphs: bool = False
+    graph_collectives: bool = False
     dump_dir: Path | None = None
     check_memory: bool = False
     debug_info: DebugSource | None = None
@@ -91,6 +93,7 @@ def read_options(options: Mapping[str, object]) -> BackendOptions:
     graphs = options.get("graphs", settings.pop("triton.cudagraphs", False))
     if not isinstance(graphs, bool):
         raise _mistyped("graphs", "true or false", graphs)
+    graph_collectives = _flag("graph_collectives", options)
     check_memory = _flag("check_memory", options)
     compile_graph = options.get("compile_graph")
     if compile_graph is not None and not callable(compile_graph):
@@ -103,7 +106,8 @@ def read_options(options: Mapping[str, object]) -> BackendOptions:
     return BackendOptions(
         emitter=emitter,
         passes=given,
-        graphs=graphs,
+        graphs=graphs or graph_collectives,
+        graph_collectives=graph_collectives,
         dump_dir=_path("dump_dir", options),
         check_memory=check_memory,
         debug_info=_debug_source(options),

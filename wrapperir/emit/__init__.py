@@ -13,6 +13,7 @@ from wrapperir.emit.contract import (
     Value,
 )
 from wrapperir.emit.pipeline import compile_program, emit_program
+from wrapperir.emit.recordings import drop_recordings
 from wrapperir.emit.source_text import (
     Fragment,
     Namespace,
@@ -41,6 +42,7 @@ __all__ = [
     "artifact_digest",
     "check_support",
     "compile_program",
+    "drop_recordings",
     "emit_program",
     "escape_comment",
     "fragment",

@@ -25,7 +25,11 @@ _logger = logging.getLogger("wrapperir.graphs")
 
 
 def passes_to_run(
-    named: "tuple[PassLike, ...] | None", emitter: Emitter, *, graphs: bool
+    named: "tuple[PassLike, ...] | None",
+    emitter: Emitter,
+    *,
+    graphs: bool,
+    graph_collectives: bool = False,
 ) -> "tuple[PassLike, ...]":
     """Return the passes that are named, by default those below.
 
@@ -36,8 +40,9 @@ def passes_to_run(
     where conditionals cost the emitter little.  ``overlap_collectives`` comes before these,
     but not ``merge_collectives``, by which ranks with different programs might decide
     differently.  An emitter that declares its operators is given no pass that calls others.
-    With ``graphs`` they capture graphs, if they do not do so already.  An emitter without
-    graph regions is given none, and a warning is logged.
+    With ``graphs`` they capture graphs, if they do not do so already, with
+    ``graph_collectives`` those of collectives too.  An emitter without graph regions is
+    given none, and a warning is logged.
     """
     import torch
 
@@ -46,9 +51,10 @@ def passes_to_run(
     if graphs and GraphRegionLine not in emitter.support.lines:
         _logger.warning("the %s emitter has no graph regions", emitter.name)
         graphs = False
+    capture = capture_pass(emitter.support, collectives=graph_collectives)
     if named is None:
         names = tuple(
-            capture_pass(emitter.support) if name == "capture_graphs" else name
+            capture if name == "capture_graphs" else name
             for name in memory_passes(_pass_lines(emitter.support), graphs=graphs)
         )
         can_multiply = emitter.support.lines >= {AllocateLine, ReinterpretLine}
@@ -72,7 +78,7 @@ def passes_to_run(
             names = ("multiply_convolutions", *names)
         return names
     is_missing = graphs and not captures_graphs(named)
-    return (capture_pass(emitter.support), *named) if is_missing else named
+    return (capture, *named) if is_missing else named
 
 
 def _pass_lines(support: Support) -> frozenset[type[Line]]:
@@ -82,15 +88,16 @@ def _pass_lines(support: Support) -> frozenset[type[Line]]:
     return support.lines if has_pools else support.lines - {AllocatePoolLine}
 
 
-def capture_pass(support: Support) -> str:
+def capture_pass(support: Support, *, collectives: bool = False) -> str:
     """Return the pass that captures graphs on the devices of an emitter, as text."""
     given: dict[str, str] = {}
     if support.graphs != Support().graphs:
         given["devices"] = ",".join(sorted(support.graphs))
     if support.recorded is not None:
         given["operators"] = ",".join(sorted(support.recorded))
-    shown = ", ".join(f'{name} = "{value}"' for name, value in given.items())
-    return f"capture_graphs({shown})" if shown else "capture_graphs"
+    shown = [f'{name} = "{value}"' for name, value in given.items()]
+    shown += ["collectives = true"] if collectives else []
+    return f"capture_graphs({', '.join(shown)})" if shown else "capture_graphs"
 
 
 def captures_graphs(passes: "Sequence[PassLike]") -> bool:

@@ -6,6 +6,7 @@ from wrapperir.analysis import block_entry, find_storages
 from wrapperir.emit.context import ProgramFacts
 from wrapperir.ir import (
     BufferRef,
+    ExternKernelLine,
     GraphRegionLine,
     Stream,
     SymbolDefinitionLine,
@@ -13,6 +14,7 @@ from wrapperir.ir import (
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.ir.effects import Actor
 from wrapperir.ir.mentions import argument_symbols, line_symbols, type_symbols
+from wrapperir.ir.recordable_operators import works_with_ranks
 
 
 def region_symbols(line: GraphRegionLine) -> list[str]:
@@ -41,6 +43,43 @@ def written_tensors(facts: ProgramFacts, line: GraphRegionLine) -> set[str]:
     return written | {
         constant.name for constant in facts.program.constants if constant.mutated
     }
+
+
+@frozen
+class RegionRanks:
+    """What a region's block has other ranks read or write.
+
+    ``groups`` are the groups of its collectives.  ``tensors`` are the operands of the
+    region, and constants, that these are given: a recording keeps the addresses.
+    """
+
+    groups: tuple[str, ...]
+    tensors: frozenset[str]
+
+
+def region_ranks(facts: ProgramFacts, line: GraphRegionLine) -> RegionRanks:
+    """Return what the block of a region does with other ranks, by calls of operators."""
+    body = line.body
+    calls = [
+        (call, facts.line_effects.visit(call))
+        for call in body.lines
+        if isinstance(call, ExternKernelLine) and works_with_ranks(call.operator)
+    ]
+    if not calls:
+        return RegionRanks((), frozenset())
+    declared = {group.name for group in facts.program.groups}
+    given_names = (x for call, _ in calls for x in call.arguments if isinstance(x, str))
+    groups = dict.fromkeys(name for name in given_names if name in declared)
+    found = find_storages(body.lines, body.results, block_entry(body), facts.line_effects)
+    given = {name for _, effects in calls for name in effects.uses}
+    storages = {id(each) for name in given for each in found.of_name.get(name, ())}
+    tensors = {
+        operand.name
+        for parameter, operand in zip(body.parameters, line.operands, strict=True)
+        if isinstance(operand, BufferRef)
+        and any(id(each) in storages for each in found.of_name.get(parameter.name, ()))
+    }
+    return RegionRanks(tuple(groups), frozenset(tensors | (given & facts.constants)))
 
 
 @frozen

@@ -66,6 +66,9 @@ ormqr pin_memory qr svd
 _DEVICE_LINALG = frozenset(["linalg_cross", "linalg_vecdot", "linalg_vector_norm"])
 """Linear algebra without checks by the host."""
 
+_PACKED = frozenset(["_chunk_cat", "split_with_sizes_copy"])
+"""Operators that give a kernel the addresses of many tensors in memory of the host."""
+
 _MASKED = """
 _index_put_impl_ _unsafe_index _unsafe_index_put index index_put index_put_
 """
@@ -74,8 +77,16 @@ _index_put_impl_ _unsafe_index _unsafe_index_put index index_put index_put_
 _OF_STREAMS = frozenset(["streams", "wrapperir_streams"])
 """Namespaces of operators on streams and events that the program does not own."""
 
+_OF_RANKS = frozenset(["_c10d_functional", "_c10d_functional_autograd", "c10d"])
+"""Namespaces of operators on process groups."""
+
 _HOST_READERS = frozenset(_READ_BY_HOST.split())
 _MASKABLE = frozenset(_MASKED.split())
+
+
+def works_with_ranks(operator: str) -> bool:
+    """Say whether an operator works with other ranks of a group, or waits for them."""
+    return operator.partition(".")[0] in _OF_RANKS
 
 
 def recording_obstacle(
@@ -98,6 +109,8 @@ def recording_obstacle(
         return "draws random numbers"
     if changes_layout(line.operator):
         return "changes the layout or the storage of an argument, which a replay does not"
+    if name in _PACKED:
+        return "copies addresses from the host"
     is_linalg = name.lstrip("_").startswith("linalg_") and name not in _DEVICE_LINALG
     if name in _HOST_READERS or is_linalg:
         return "has the host read a value"

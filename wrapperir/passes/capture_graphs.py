@@ -61,6 +61,7 @@ def capture_graphs(
     devices: str = "cuda",
     operators: str = ALL_OPERATORS,
     least_gain: float = LEAST_GAIN,
+    collectives: bool = False,
 ) -> wir.Program:
     """Return the program with its calls in graph regions where replay pays.
 
@@ -107,9 +108,17 @@ def capture_graphs(
     them, get regions, which call no operators but ``operators``.  Where one region would
     raise the peak of live bytes, there are several, as
     :mod:`~wrapperir.passes.region_memory` says.
+
+    With ``collectives``, regions hold collectives too.  All groups must then work on the
+    streams of the device, as NCCL's do and gloo's do not, and recordings must be dropped
+    before the groups are destroyed.
     """
     return capture_named(
-        program, devices=devices, operators=operators, least_gain=least_gain
+        program,
+        devices=devices,
+        operators=operators,
+        least_gain=least_gain,
+        collectives=collectives,
     ).program
 
 
@@ -119,6 +128,7 @@ def capture_named(
     devices: str = "cuda",
     operators: str = ALL_OPERATORS,
     least_gain: float = LEAST_GAIN,
+    collectives: bool = False,
 ) -> Captured:
     """Return what :func:`capture_graphs` returns, and a report."""
     return capture_regions(
@@ -126,6 +136,7 @@ def capture_named(
         frozenset(devices.split(",")),
         least_gain,
         None if operators == ALL_OPERATORS else frozenset(operators.split(",")),
+        collectives=collectives,
     )
 
 
@@ -134,15 +145,18 @@ def capture_regions(
     devices: Container[str] | None = GRAPH_DEVICES,
     least_gain: float = LEAST_GAIN,
     operators: Container[str] | None = None,
+    *,
+    collectives: bool = False,
 ) -> Captured:
     """Return the program with graph regions, and a report.
 
     ``devices`` are the kinds of devices that may have regions; ``None`` is every kind.
     ``operators`` are those that regions may call, if they can be recorded; ``None`` is all.
-    Regions that save less than ``least_gain`` microseconds a replay are left out.  The time
-    is linear in the program, with a logarithm where regions are cut for memory.
+    Regions that save less than ``least_gain`` microseconds a replay are left out.  With
+    ``collectives``, regions hold those whose start and wait are in one run.  The time is
+    linear in the program, with a logarithm where regions are cut for memory.
     """
-    survey = survey_lines(program, devices, operators)
+    survey = survey_lines(program, devices, operators, collectives=collectives)
     outside = dict(survey.outside)
     names = wir.FreshNames(value_names(program))
     regions: list[CapturedRegion] = []

@@ -9,7 +9,7 @@ from wrapperir import ir as wir
 from wrapperir.ir.effects import Effects, NestedBlock, Origin
 from wrapperir.ir.line_effects import LineEffects
 from wrapperir.ir.mentions import line_symbols, type_symbols
-from wrapperir.ir.recordable_operators import recording_obstacle
+from wrapperir.ir.recordable_operators import recording_obstacle, works_with_ranks
 
 
 class Reason(StrEnum):
@@ -24,12 +24,13 @@ class Reason(StrEnum):
     ADDRESS = "address"
     BLOCKS = "nested blocks"
     EVENT = "event"
+    RANKS = "collective"
     POOL = "pool"
     SYMBOL = "symbol"
     GAIN = "no gain"
 
 
-STAYING = frozenset({Reason.BLOCKS, Reason.EVENT, Reason.POOL})
+STAYING = frozenset({Reason.BLOCKS, Reason.EVENT, Reason.POOL, Reason.RANKS})
 """Reasons of lines that end a run, whatever they use."""
 
 
@@ -50,6 +51,7 @@ class LineReasons:
     Attributes:
         devices: The kinds of devices that have graphs; ``None`` is every kind.
         operators: The operators that may be recorded; ``None`` is every operator.
+        collectives: Whether collectives may be recorded.
         described: Kernels that take a tensor behind a descriptor.
         types: The type of each value so far.
         known: Symbols so far.
@@ -59,6 +61,7 @@ class LineReasons:
 
     devices: Container[str] | None
     operators: Container[str] | None
+    collectives: bool
     described: frozenset[str]
     line_effects: LineEffects
     types: dict[str, wir.ValueType]
@@ -77,8 +80,10 @@ class LineReasons:
             return Outside(Reason.BLOCKS, "a replay cannot end a loop")
         if effects.records is not None or effects.awaits is not None:
             return Outside(Reason.EVENT, "the work of a region is on one stream")
-        if effects.starts is not None or effects.completes is not None:
-            return Outside(Reason.EVENT, "no region has a collective")
+        is_of_ranks = effects.starts is not None or effects.completes is not None
+        if is_of_ranks and not self.collectives:
+            detail = "collectives are recorded with collectives = true, for NCCL's groups"
+            return Outside(Reason.RANKS, detail)
         if effects.symbol is not None:
             return Outside(Reason.SYMBOL, f"later lines may use {effects.symbol}")
         if any(made.origin in (Origin.POOL, Origin.PLACED) for made in effects.definitions):
@@ -136,6 +141,8 @@ class LineReasons:
             found = self.of_line(line, effects)
             if found is not None:
                 return found
+            if effects.starts is not None:
+                return Outside(Reason.BLOCKS, "a block has a collective")
             for inner in effects.blocks:
                 found = self._block_reason(inner, streams)
                 if found is not None:
@@ -154,7 +161,7 @@ class LineReasons:
             return Outside(Reason.DEVICE, f"there are no graphs for {device.kind}")
         for name in effects.uses:
             type = self.types[name]
-            if isinstance(type, wir.ScalarType):
+            if isinstance(type, wir.ScalarType | wir.EventType):
                 continue
             if not isinstance(type, wir.TensorType):
                 detail = f"%{name} is neither a tensor nor a number"
@@ -185,6 +192,8 @@ class LineReasons:
         if self.operators is not None and line.operator not in self.operators:
             detail = f"{line.device.kind} records no calls of {line.operator}"
             return Outside(Reason.OPERATOR, detail)
+        if works_with_ranks(line.operator):
+            return Outside(Reason.RANKS, "its work and its wait are not one collective")
         obstacle = recording_obstacle(line, self.types)
         if obstacle is not None:
             return Outside(Reason.OPERATOR, f"it {obstacle}")

@@ -20,6 +20,9 @@ from wrapperir.passes.capture_reasons import (
 )
 from wrapperir.passes.replay_cost import OPERATOR_CALL, REPLAY, copy_cost
 
+_MOST_ROUNDS = 8
+"""Rounds in which collectives are excluded because of others; after these, all are."""
+
 
 @define
 class Survey:
@@ -39,6 +42,7 @@ class Survey:
         moved: Those that are moved before the region.
         runs: Consecutive lines without others that are outside, whose work is on one
             stream.
+        collectives: For the start of each collective that may be recorded, its wait.
     """
 
     effects: list[Effects]
@@ -48,6 +52,7 @@ class Survey:
     outside: dict[int, Outside] = field(factory=dict[int, Outside])
     moved: set[int] = field(factory=set[int])
     runs: list[range] = field(factory=list[range])
+    collectives: dict[int, int] = field(factory=dict[int, int])
 
     def root(self, name: str) -> str:
         """Return the first name of the storage of a name."""
@@ -58,13 +63,15 @@ def survey_lines(
     program: wir.Program,
     devices: Container[str] | None,
     operators: Container[str] | None = None,
+    *,
+    collectives: bool = False,
 ) -> Survey:
     """Return the runs of a program's own lines; linear in the program.
 
     ``devices`` are the kinds of devices that have graphs, and ``operators`` those that may
-    be recorded; ``None`` is all.
+    be recorded; ``None`` is all.  With ``collectives``, these may be recorded too.
     """
-    surveyor = _Surveyor(program, devices, operators)
+    surveyor = _Surveyor(program, devices, operators, collectives)
     for index, line in enumerate(program.lines):
         surveyor.take(index, line)
     for output in program.outputs:
@@ -72,7 +79,12 @@ def survey_lines(
             surveyor.use(name, len(program.lines))
     surveyor.exclude_escaping()
     surveyor.survey.runs = list(surveyor.runs())
-    return surveyor.survey
+    for _ in range(_MOST_ROUNDS):
+        if not surveyor.exclude_collectives():
+            return surveyor.survey
+        surveyor.exclude_escaping()
+        surveyor.survey.runs = list(surveyor.runs())
+    return survey_lines(program, devices, operators)
 
 
 @define
@@ -80,6 +92,7 @@ class _Surveyor:
     program: wir.Program
     devices: Container[str] | None
     operators: Container[str] | None
+    collectives: bool
     survey: Survey = field(init=False)
     reasons: LineReasons = field(init=False)
     inputs: frozenset[str] = field(init=False)
@@ -95,6 +108,10 @@ class _Surveyor:
     """The stream of the run's calls so far."""
     touched: dict[str, bool] = field(factory=dict[str, bool])
     """Whether the run's calls so far write each storage that they use."""
+    started: dict[str, int] = field(factory=dict[str, int])
+    """The line that starts each collective."""
+    allocated: dict[str, int] = field(factory=dict[str, int])
+    """The line that makes each buffer."""
 
     def __attrs_post_init__(self) -> None:
         program = self.program
@@ -111,6 +128,7 @@ class _Surveyor:
         self.reasons = LineReasons(
             self.devices,
             self.operators,
+            self.collectives,
             behind_descriptors(program),
             effects,
             types,
@@ -153,6 +171,12 @@ class _Surveyor:
             self._move(index, found, effects)
         elif effects.stream is not None:
             self._touch(effects, effects.stream)
+            if effects.starts is not None:
+                self.started[effects.starts] = index
+            if effects.completes in self.started:
+                survey.collectives[self.started[effects.completes]] = index
+        if isinstance(line, wir.AllocateLine):
+            self.allocated[line.result] = index
         if isinstance(line, wir.MultiOutputLine):
             self.elements.setdefault(line.source, []).append(line)
         if isinstance(line, wir.SymbolDefinitionLine):
@@ -238,6 +262,45 @@ class _Surveyor:
                 stream, end = None, index
                 continue
             stream, first = work, index
+
+    def exclude_collectives(self) -> bool:
+        """Exclude collectives whose wait is in another run, or whose copies take too long.
+
+        Memory that outlives a run has other addresses in each replay, so what a collective
+        is given is then copied.  Return whether there are any.
+        """
+        survey = self.survey
+        run_of = dict.fromkeys(range(len(self.program.lines)), range(0))
+        for run in survey.runs:
+            run_of.update(dict.fromkeys(run, run))
+        found: dict[int, Outside] = {}
+        for start, wait in survey.collectives.items():
+            if start in survey.outside or wait in survey.outside:
+                detail = "its start or its wait is in no region"
+                why = Outside(Reason.RANKS, detail)
+            elif run_of[start] is not run_of[wait]:
+                why = Outside(Reason.RANKS, "a line before its wait is in no region")
+            else:
+                copied = self._copied(survey.effects[start], run_of[start])
+                if copy_cost(copied) <= 2 * OPERATOR_CALL + REPLAY:
+                    continue
+                detail = "copying what it is given at each replay would take longer"
+                why = Outside(Reason.GAIN, detail)
+            found[start] = found[wait] = why
+        for start in [each for each in survey.collectives if each in found]:
+            del survey.collectives[start]
+        survey.outside.update({i: w for i, w in found.items() if i not in survey.outside})
+        return bool(found)
+
+    def _copied(self, start: Effects, run: range) -> list[wir.ValueType]:
+        """Return the type of what a collective is given for each copy of it."""
+        copied: list[wir.ValueType] = []
+        for access in start.accesses:
+            root = self.survey.root(access.name)
+            made = self.allocated.get(root, -1)
+            if made < run.start or self.survey.last[root] >= run.stop:
+                copied += [self.survey.types[root]] * (2 if access.writes else 1)
+        return copied
 
     def _result_reason(
         self, line: wir.ExternKernelLine, result: str, end: int

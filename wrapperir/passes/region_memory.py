@@ -76,6 +76,8 @@ class RunSplitter:
                 calls[line.result] = line
             elif isinstance(line, wir.MultiOutputLine):
                 taken[line.source, line.indices] += 1
+        for start, wait in self.survey.collectives.items():
+            self.held[start] = wait + 1
         for index, line in enumerate(self.lines):
             name = None
             if isinstance(line, wir.ExternKernelLine) and line.result is not None:

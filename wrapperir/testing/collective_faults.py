@@ -160,9 +160,12 @@ def wait_for_event(program: wir.Program, rng: Random) -> Faulty:
 
 @Injector
 def recorded_collective(program: wir.Program, rng: Random) -> Faulty:
-    """Start a collective in a graph region."""
+    """Start a collective in a block of a graph region."""
     wait = evolve(_WAIT, writes=("faulty_a",))
-    body = wir.Block(lines=(*_started(), wait, wir.FreeLine(buffer="faulty_a")))
-    region = wir.GraphRegionLine(results=(), name="faulty", operands=(), body=body)
+    inner = wir.Block(lines=(*_started(), wait, wir.FreeLine(buffer="faulty_a")))
+    call = wir.SubgraphCallLine(results=(), name="inner", operands=(), body=inner)
+    region = wir.GraphRegionLine(
+        results=(), name="faulty", operands=(), body=wir.Block(lines=(call,))
+    )
     found = at_start(_with_group(program), Code.GRAPH_LINE, region)
-    return evolve(found, path=("lines", 0, "body", "lines", 1))
+    return evolve(found, path=("lines", 0, "body", "lines", 0, "body", "lines", 1))

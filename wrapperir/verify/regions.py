@@ -108,14 +108,20 @@ class _RegionRules:
                     hint="return one of them and make a view of it outside",
                 )
 
-    def check_lines(self, lines: Sequence[wir.BodyLine], path: LinePath) -> None:
+    def check_lines(
+        self, lines: Sequence[wir.BodyLine], path: LinePath, *, is_nested: bool = False
+    ) -> None:
         """Check lines, each with its nested blocks; ``path`` is the place of the list."""
         for index, line in enumerate(lines):
             here = (*path, index)
             effects = _EFFECTS.visit(line)
-            if self._check_line(line, effects, here):
+            if is_nested and effects.starts is not None:
+                message = "a collective is in a block of a graph region"
+                self.state.report(Code.GRAPH_LINE, message, path=here, hint=_OUTSIDE)
+            elif self._check_line(line, effects, here):
                 for nested in effects.blocks:
-                    self.check_lines(nested.block.lines, (*here, nested.field, "lines"))
+                    inner = (*here, nested.field, "lines")
+                    self.check_lines(nested.block.lines, inner, is_nested=True)
 
     def _check_line(self, line: wir.BodyLine, effects: Effects, path: LinePath) -> bool:
         """Check a line; return whether its nested blocks are to be checked."""
@@ -212,8 +218,6 @@ def _line_obstacle(line: wir.BodyLine, effects: Effects) -> tuple[Code, str] | N
             Code.GRAPH_LINE,
             "memory that the program keeps is allocated in a graph region",
         )
-    if effects.starts is not None:
-        return Code.GRAPH_LINE, "a collective is in a graph region: nothing records it"
     if effects.host_waits:
         return Code.GRAPH_HOST_READ, "the host reads a value, which a replay does not"
     return None

@@ -232,6 +232,10 @@ const char* wrapperir_timed_choice(int64_t index) {
   return choice < 0 ? nullptr : timed.kernels[choice];
 }
 
+int wrapperir_drop_recordings(wrapperir_program* program) {
+  return guarded([&] { program->drop_recordings(); });
+}
+
 int wrapperir_close(wrapperir_program* program) {
   return guarded([&] { delete program; });
 }

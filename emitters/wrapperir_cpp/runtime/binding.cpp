@@ -133,6 +133,7 @@ bool open_with(Program* self, void* library, PyObject* constants) {
   find(library, "wrapperir_timed_count", self->timed_count, false);
   find(library, "wrapperir_timed_name", self->timed_name, false);
   find(library, "wrapperir_timed_choice", self->timed_choice, false);
+  find(library, "wrapperir_drop_recordings", self->drop_recordings, false);
   self->input_count = static_cast<Py_ssize_t>(input_count(self->program));
   self->output_count = static_cast<Py_ssize_t>(output_count(self->program));
   return true;
@@ -161,9 +162,24 @@ PyObject* make(PyTypeObject* type, PyObject* given, PyObject*) {
 
 void destroy(PyObject* self) {
   auto* program = reinterpret_cast<Program*>(self);
+  if (program->weak) PyObject_ClearWeakRefs(self);
   if (program->program) program->close(program->program);
   Py_TYPE(self)->tp_free(self);
 }
+
+PyObject* drop_recordings(PyObject* self, PyObject*) {
+  auto* program = reinterpret_cast<Program*>(self);
+  if (program->drop_recordings && program->drop_recordings(program->program)) {
+    set_failure(program->error());
+    return nullptr;
+  }
+  Py_RETURN_NONE;
+}
+
+PyMethodDef methods[] = {
+    {"drop_recordings", drop_recordings, METH_NOARGS,
+     "Drop what graph regions have recorded; later calls record it again."},
+    {}};
 
 // Pairs of a multi-kernel's name and its fastest kernel or None.
 PyObject* timed_choices(PyObject* self, void*) {
@@ -201,6 +217,8 @@ bool fill_type() {
   program_type.tp_new = make;
   program_type.tp_dealloc = destroy;
   program_type.tp_members = members;
+  program_type.tp_methods = methods;
+  program_type.tp_weaklistoffset = offsetof(Program, weak);
   program_type.tp_getset = attributes;
   return !PyType_Ready(&program_type);
 }

@@ -44,8 +44,10 @@ struct Program {
   decltype(&wrapperir_timed_count) timed_count;
   decltype(&wrapperir_timed_name) timed_name;
   decltype(&wrapperir_timed_choice) timed_choice;
+  decltype(&wrapperir_drop_recordings) drop_recordings;
   Py_ssize_t input_count;
   Py_ssize_t output_count;
+  PyObject* weak;
 };
 
 // A Python tensor keeps its at::Tensor behind the object's head; loading checks that.

@@ -80,6 +80,7 @@ struct Fastest {
 struct DeviceFrame {
   void* state = nullptr;
   void (*destroy)(void* state) = nullptr;
+  void (*drop_recordings)(void* state) = nullptr;
 };
 
 // The frame, inputs and outputs of a call. No other call has the frame.

@@ -138,6 +138,12 @@ class FixedRegion {
     return true;
   }
 
+  void drop_recordings() {
+    std::lock_guard<std::mutex> held(mutex_);
+    recordings_.clear();
+    seen_.clear();
+  }
+
  private:
   // Whether this is the second call with a key.
   bool is_due(const Key& key) {

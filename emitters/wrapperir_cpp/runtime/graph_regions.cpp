@@ -34,6 +34,11 @@ class RegionState {
   // Replay or record the region; false if its block is to be run.
   bool replay_or_record(const RegionCall& region, std::initializer_list<uint64_t> numbers);
 
+  void drop_recordings() {
+    std::lock_guard<std::mutex> held(mutex_);
+    recordings_.clear();
+  }
+
  private:
   void read_call(const RegionCall& region, std::initializer_list<uint64_t> numbers);
   RegionRecording* find();
@@ -185,6 +190,8 @@ bool RegionState::replay_or_record(
   Seen& before = seen();
   if (before.has_failed || (to_copy.empty() && !is_due(before))) return false;
   to_copy.insert(before.copied.begin(), before.copied.end());
+  for (size_t i = 0; i < region.tensors.size(); ++i)
+    if (region.tensor(i).is_fixed) to_copy.insert(i);
   const Key key = key_;
   const std::vector<uint64_t> addresses = addresses_;
   held.unlock();  // other calls do not wait for the captures

@@ -20,6 +20,7 @@ struct RegionTensor {
   char* address;
   int64_t bytes;          // from the first element to the end of the last
   int64_t written_bytes;  // of the elements, if the block writes it; else 0
+  bool is_fixed = false;  // a collective is given it, whose recorded addresses stay
 };
 
 // Runs the block of a region with its tensors at the addresses `places`.

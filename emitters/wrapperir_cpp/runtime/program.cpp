@@ -276,6 +276,12 @@ wrapperir_program::~wrapperir_program() {
   for (AtenTensorHandle constant : constants_) aoti_torch_delete_tensor_object(constant);
 }
 
+void wrapperir_program::drop_recordings() {
+  for (const DeviceFrame& region : regions_)
+    if (void* state = __atomic_load_n(&region.state, __ATOMIC_ACQUIRE))
+      region.drop_recordings(state);
+}
+
 void wrapperir_program::run(
     wrapperir_value* inputs, int64_t input_count, wrapperir_value* outputs,
     int64_t output_count) {

@@ -87,6 +87,9 @@ struct wrapperir_program {
       wrapperir_value* inputs, int64_t input_count, wrapperir_value* outputs,
       int64_t output_count);
 
+  // Drop what graph regions have recorded; later calls record it again.
+  void drop_recordings();
+
   const wrapperir::Description& description;
 
  private:

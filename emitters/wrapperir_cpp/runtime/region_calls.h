@@ -52,6 +52,7 @@ State& state_of(DeviceFrame& kept) {
     kept.destroy = [](void* state) {
       if (!is_ending) delete static_cast<State*>(state);
     };
+    kept.drop_recordings = [](void* state) { static_cast<State*>(state)->drop_recordings(); };
     __atomic_store_n(&kept.state, static_cast<void*>(new State), __ATOMIC_RELEASE);
   }
   return *static_cast<State*>(kept.state);

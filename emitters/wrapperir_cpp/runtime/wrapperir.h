@@ -86,6 +86,10 @@ WRAPPERIR_EXPORT int64_t wrapperir_timed_count(void);
 WRAPPERIR_EXPORT const char* wrapperir_timed_name(int64_t index);
 WRAPPERIR_EXPORT const char* wrapperir_timed_choice(int64_t index);
 
+/* Drop what its graph regions have recorded; later calls record it again. NCCL waits for
+ * recordings that have its collectives when a process group is destroyed. */
+WRAPPERIR_EXPORT int wrapperir_drop_recordings(wrapperir_program* program);
+
 /* Close it; no call may be running. Outputs stay, those that are constants, too. */
 WRAPPERIR_EXPORT int wrapperir_close(wrapperir_program* program);
 

@@ -60,6 +60,8 @@ class _Thread(threading.local):
 _OWN = 0  # the number of the stream that stands for a region's own
 _thread = _Thread()
 _PoolKey: TypeAlias = tuple[int, int]
+recorders: weakref.WeakSet[Any] = weakref.WeakSet()
+"""Those of all regions of loaded programs."""
 _pools: weakref.WeakValueDictionary[_PoolKey, CapturePool] = weakref.WeakValueDictionary()
 _streams: dict[tuple[int, int | None, int], torch.cuda.Stream] = {}
 
@@ -72,6 +74,12 @@ def _stream(device: int, replaced: int | None, number: int) -> torch.cuda.Stream
         make: Any = torch.cuda.Stream
         made = _streams.setdefault(key, make(device))
     return made
+
+
+def drop_recordings() -> None:
+    """Drop what the regions of all loaded programs have recorded."""
+    for recorder in list(recorders):
+        recorder.drop_recordings()
 
 
 def side_stream(device: int, number: int) -> torch.cuda.Stream:

@@ -394,6 +394,11 @@ void drop(PyObject* object) {
   Py_TYPE(object)->tp_free(object);
 }
 
+PyObject* drop_recordings(PyObject* self, PyObject*) {
+  const auto dropped = std::exchange(*reinterpret_cast<Region*>(self)->entries, {});
+  Py_RETURN_NONE;
+}
+
 PyObject* count(PyObject* self, PyObject*) {
   return PyLong_FromSize_t(reinterpret_cast<Region*>(self)->entries->size());
 }
@@ -407,6 +412,7 @@ PyMethodDef functions[] = {
 PyMethodDef methods[] = {
     {"add", add, METH_VARARGS, nullptr},
     {"count", count, METH_NOARGS, nullptr},
+    {"drop_recordings", drop_recordings, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr}};
 
 PyMemberDef members[] = {

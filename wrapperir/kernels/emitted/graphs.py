@@ -12,6 +12,7 @@ are copied to new tensors of each call.  A region that cannot be recorded runs i
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -53,16 +54,22 @@ def region(
     written: Sequence[int],
     device: int,
     recordings: int,
+    groups: Sequence[str] = (),
+    fixed: Sequence[int] = (),
 ) -> RegionFunction:
     """Return a function like ``block`` that records it, and replays it.
 
     ``written`` are the positions of the tensors that the block writes; at most
-    ``recordings`` are kept, the last used ones.
+    ``recordings`` are kept, the last used ones.  ``groups`` are the process groups of its
+    collectives, which get the tensors at ``fixed``: replays copy them, as the recorded
+    addresses of collectives cannot be changed.
     """
     native_module = _native()
     if native_module is None:
         return block
-    recorder = Recorder(block, tensors, frozenset(written), device)
+    recorder = Recorder(
+        block, tensors, frozenset(written), device, groups, frozenset(fixed)
+    )
     native: RegionFunction = native_module.Region(
         block, recorder.run, tensors, numbers, device, recordings
     )
@@ -76,18 +83,31 @@ class Recorder:
     native: Any
 
     def __init__(
-        self, block: RegionFunction, tensors: int, written: frozenset[int], device: int
+        self,
+        block: RegionFunction,
+        tensors: int,
+        written: frozenset[int],
+        device: int,
+        groups: Sequence[str] = (),
+        fixed: frozenset[int] = frozenset(),
     ) -> None:
-        """Take the block, its number of tensors, those it writes, and its device."""
+        """Take the block, and what :func:`region` is given."""
         self.block = block
         self.tensors = tensors
         self.written = written
         self.device = device
+        self.groups = groups
+        self.fixed = fixed
         self._is_said = False
         # By key: the plain calls that are left, and how many the last recording took.
         self.seen: OrderedDict[bytes, tuple[int, int]] = OrderedDict()
         self.copied: dict[bytes, frozenset[int]] = {}
         self.failed: set[bytes] = set()
+        _captures.recorders.add(self)
+
+    def drop_recordings(self) -> None:
+        """Drop what was recorded; later calls record it again."""
+        self.native.drop_recordings()
 
     def run(
         self, arguments: tuple[Any, ...], key: bytes, to_copy: tuple[int, ...], stream: int
@@ -98,7 +118,7 @@ class Recorder:
         """
         if key in self.failed or not (to_copy or self._is_due(key)):
             return self.block(*arguments)
-        copied = self.copied.get(key, frozenset()).union(to_copy)
+        copied = self.copied.get(key, self.fixed).union(to_copy)
         try:
             self._record(arguments, key, copied, stream)
         except Exception as error:
@@ -131,6 +151,8 @@ class Recorder:
     def _record(
         self, arguments: tuple[Any, ...], key: bytes, copied: frozenset[int], stream: int
     ) -> None:
+        for group in self.groups:
+            _require_nccl(group, self.device)
         with _captures.recording(self.device, stream) as pool:
             self._record_in(pool, arguments, key, copied)
 
@@ -212,6 +234,21 @@ class _Work(NamedTuple):
             found = [x for x in results if isinstance(x, torch.Tensor)]
             _copy_all(targets, found)
         return results
+
+
+def _require_nccl(group: str, device: int) -> None:
+    """Check that a group's collectives are work of a stream, which a graph can have.
+
+    Raises:
+        ValueError: the group has another backend for GPUs, or none.
+    """
+    c10d: Any = torch.distributed.distributed_c10d
+    name = None
+    with suppress(RuntimeError):
+        found = c10d._resolve_process_group(group)
+        name = found._get_backend(torch.device("cuda", device)).name()
+    if name != "nccl":
+        raise ValueError(f"the collectives of group {group!r} are not NCCL's")
 
 
 def _copy_all(targets: Sequence[torch.Tensor], sources: Sequence[torch.Tensor]) -> None:

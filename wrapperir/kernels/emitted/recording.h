@@ -51,7 +51,7 @@ inline void enter_context(int device) {
 
 // A node's parameters as words, and where they came from.
 struct GraphNode {
-  enum Type { kernel = 0, copy = 1, fill = 2, empty = 5 };
+  enum Type { kernel = 0, copy = 1, fill = 2, empty = 5, wait = 6, record = 7 };
   void* handle = nullptr;
   int type = empty;
   KernelNode launch{};
@@ -238,6 +238,8 @@ class Recording {
         node.words = {node.filled.target};
         break;
       case GraphNode::empty:
+      case GraphNode::wait:  // NCCL has these for what works beside the graph
+      case GraphNode::record:
         break;
       default:
         throw GraphError{"it has a node of type " + std::to_string(node.type)};
