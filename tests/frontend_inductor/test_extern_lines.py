@@ -7,6 +7,7 @@ import torch
 
 from tests.frontend_inductor.captured import capture_one, lines_of
 from wrapperir.frontend.inductor import versions
+from wrapperir.interp import interpret
 from wrapperir.ir import (
     AllocateLine,
     AssertAlignmentLine,
@@ -164,6 +165,15 @@ def test_a_call_made_of_several_nodes_names_the_operator_that_was_written() -> N
     place = table.place(first)
     assert place is not None
     assert place.file == __file__
+
+
+def test_memory_that_a_call_reads_and_nothing_wrote_gets_zeros() -> None:
+    program = capture_one(lambda x: x @ torch.empty(4, 4), torch.randn(2, 4))
+    operators = [line.operator for line in lines_of(program, ExternKernelLine)]
+    assert operators == ["aten.zero_.default", "aten.mm.out"]
+    x = torch.randn(2, 4)
+    (found,) = interpret(program, [x], {})
+    assert torch.equal(torch.as_tensor(found), torch.zeros(2, 4))
 
 
 @pytest.mark.skipif(

@@ -1,6 +1,6 @@
 """Lowering of operator calls: their arguments are taken from the node, not its text."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import sympy
@@ -18,6 +18,7 @@ from wrapperir.frontend.inductor.scope import BlockScope
 from wrapperir.frontend.inductor.symbol_lines import element_type
 from wrapperir.frontend.inductor.values import layout_type, lower_argument, scalar_type
 from wrapperir.ir.mentions import buffers_in
+from wrapperir.ir.storage_operators import reads_elements
 from wrapperir.operators import find_schema, given_arguments, schema_of
 from wrapperir.symbolic import lower_sympy
 
@@ -185,6 +186,9 @@ def _lower_call(
     named = {k: lower_argument(scope, value) for k, value in (keywords or {}).items()}
     given = given_arguments(find_schema(operator), arguments, named)
     writes = tuple(value for parameter, value in given if parameter.is_written)
+    if reads_elements(operator):
+        read = tuple(value for parameter, value in given if not parameter.is_written)
+        _fill_unwritten(scope, buffers_in(read))
     names: list[str] = []
     if result is not None:
         names = list(buffers_in(tuple(value for p, value in given if p.is_shared)))
@@ -209,6 +213,28 @@ def _lower_call(
     if result is not None and type is not None:
         scope.define(result, type)
         scope.written.add(result)
+
+
+def _fill_unwritten(scope: BlockScope, names: Iterable[str]) -> None:
+    """Write zeros to memory that a call reads, and that the model left as it found it.
+
+    A program reads nothing that was not written; the model may, of ``torch.empty``.
+    """
+    for name in dict.fromkeys(names):
+        if name not in scope.allocated or scope.is_initialized(name):
+            continue
+        type = scope.tensor(name)
+        scope.append(
+            wir.ExternKernelLine(
+                operator="aten.zero_.default",
+                arguments=(wir.BufferRef(name),),
+                writes=(name,),
+                device=type.device,
+                stream=scope.stream_on(type.device),
+                provenance=scope.at,
+            )
+        )
+        scope.write(name)
 
 
 def _device_of(

@@ -63,6 +63,7 @@ def _allocate(
 ) -> None:
     scope.append(wir.AllocateLine(result=name, type=type, workspace=mode))
     scope.define(name, type)
+    scope.allocated.add(name)
 
 
 def lower_free(scope: BlockScope, line: inductor.FreeLine) -> None:

@@ -43,6 +43,7 @@ class BlockScope:
         self.precomputed: dict[str, wir.Expr] = {}
         self.symbols: set[str] = set()
         self.stream = 0
+        self.allocated: set[str] = set()
         self.written: set[str] = set()
         self.mutated: set[str] = set()
         self._bases: dict[str, str] = {}
