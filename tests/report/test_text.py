@@ -15,6 +15,17 @@ from wrapperir.report import (
 from wrapperir.report.text import format_bytes
 from wrapperir.text import parse_with_positions
 
+GIVEN = """wrapperir 1
+
+program @main(%x: donated f32[256], %y: donated f32[128]) {
+  free %y
+  %z = allocate f32[64]
+  extern_kernel aten.sum.out(%x, out = %z) writes(%z)
+  free %x
+  return %z
+}
+"""
+
 
 def test_a_report_reads_as_text() -> None:
     given, planned = format_report(small_report()).split("after plan_memory, ")
@@ -92,6 +103,18 @@ def test_a_donated_input_at_the_peak_is_said_to_be_one() -> None:
     report = MemoryReport(program="main", source="reused.wir", versions=(version,))
     (_, row) = format_report(report).split("  256 bytes  %x  ")
     assert row.split("\n")[1].strip() == "donated input"
+
+
+def test_a_peak_of_what_the_call_is_given_says_so() -> None:
+    text = GIVEN
+    parsed = parse_with_positions(text)
+    version = build_timeline(parsed.program, parsed.positions, {}, "as given")
+    report = MemoryReport(program="main", source="given.wir", versions=(version,))
+    lines = format_report(report).split("\n")
+    (row,) = [line for line in lines if "most of it" in line]
+    given = "1.5 KiB (1,536 bytes) given to the call, which frees it"
+    assert row == f"  most of it     {given}; the largest is %x"
+    assert not any("taken for" in line for line in lines)
 
 
 def test_text_of_a_program_makes_no_lines_and_moves_no_cursor() -> None:

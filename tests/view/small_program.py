@@ -54,3 +54,22 @@ def write_model(folder: Path) -> str:
     file = folder / "model.py"
     file.write_text(SOURCE)
     return PROGRAM.replace("FILE", str(file))
+
+
+PAIR = """\
+wrapperir 1
+
+program @main(%x: f32[256]) {
+  %p = extern_kernel aten.aminmax.default(%x) : (f32[256], f32[128]) from(minmax)
+  %a = multi_output %p[0] : f32[256]
+  %b = multi_output %p[1] : f32[128]
+  free %p
+  return %a, %b
+}
+
+origins {
+  place 0: "model.py" 7 "forward"
+  minmax: aten.aminmax.default at 0
+}
+"""
+"""A call of several results."""

@@ -6,7 +6,8 @@ import pytest
 from playwright.sync_api import Page
 
 from tests.report.conftest import Opener
-from tests.view.small_program import write_model
+from tests.report.test_text import GIVEN
+from tests.view.small_program import PAIR, write_model
 from tests.view.test_view_page import click, lit, viewed
 from wrapperir.view import format_view
 
@@ -159,6 +160,26 @@ def test_a_donated_input_that_is_alive_at_the_peak_is_said_to_be_one(
     page.click("#peak")
     row = page.locator("#details .item", has_text="donated input")
     assert row.inner_text().startswith("%x")
+
+
+def test_a_peak_of_what_the_call_is_given_says_so(opener: Opener) -> None:
+    page = opener.open(format_view(viewed(GIVEN, [])), height=1000)
+    page.click("#peak")
+    details = page.locator("#details").inner_text()
+    given = "Most of it, 1.5 KiB, is what the call is given, which it frees;"
+    assert f"{given} the largest is %x" in details
+    assert "This line takes" not in details
+
+
+def test_an_element_of_a_tuple_leads_to_the_call_that_makes_it(opener: Opener) -> None:
+    page = opener.open(format_view(viewed(PAIR, [])), height=1000)
+    page.click("#peak")
+    row = page.locator("#details .item", has_text="%p[0]").first
+    assert "made by minmax" in row.inner_text()
+    row.locator("button", has_text="%p[0]").click()
+    details = page.locator("#details").inner_text()
+    assert "No line of the program came from it" not in details
+    assert "aten.aminmax.default" in details
 
 
 def test_what_is_pinned_is_shown_from_its_title_on(opener: Opener, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 
 from tests.draws import draws
-from tests.view.small_program import PROGRAM
+from tests.view.small_program import PAIR, PROGRAM
 from wrapperir.ir import Program
 from wrapperir.report import choose_values, explain
 from wrapperir.testing import programs
@@ -40,6 +40,13 @@ def test_calls_count_the_bytes_of_what_they_read_and_write() -> None:
     assert [(line.reads, line.writes) for line in found.lines if line.reads] == [
         (512, 256),
         (256, 256),
+    ]
+
+
+def test_a_call_of_several_results_writes_all_of_them() -> None:
+    found = linked(parse_with_positions(PAIR).program)
+    assert [(line.reads, line.writes) for line in found.lines if line.reads] == [
+        (1024, 1536)
     ]
 
 

@@ -107,11 +107,16 @@ def _rise(version: ProgramTimeline, memory: MemoryTimeline) -> Iterator[tuple[st
     if not memory.peak:
         return
     line, bytes = memory.peak_rise
+    taken = [b for b in memory.buffers if b.kind.counted and b.begin == line]
+    largest = max(taken, key=lambda buffer: buffer.size, default=None)
+    if largest is not None and largest.kind is BufferKind.DONATED:
+        given = f"{_exact(bytes)} given to the call, which frees it"
+        yield "most of it", f"{given}; the largest is %{largest.name}"
+        return
     if line != memory.peak_line:
         yield "most of it", f"{_exact(bytes)} taken at {place(version, line)}, just before"
-    taken = [b for b in memory.buffers if b.kind.counted and b.begin == line]
-    if taken:
-        value = max(taken, key=lambda buffer: buffer.size).value_at(line)
+    if largest is not None:
+        value = largest.value_at(line)
         origin = f", from {value.provenance}" if value.provenance else ""
         yield "taken for", f"%{value.name}{origin}"
 

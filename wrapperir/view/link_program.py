@@ -1,11 +1,11 @@
 """Finds the parts of a program and their links."""
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from attrs import frozen
 
 from wrapperir import ir as wir
+from wrapperir.analysis.line_traffic import value_bytes
 from wrapperir.diagnostics import LinePath, Position
 from wrapperir.ir.blocks import walk_places
 from wrapperir.ir.effects import Effects
@@ -207,13 +207,10 @@ class _Traffic:
 
     def _bytes(self, name: str) -> int:
         type = self.types.get(name)
-        if not isinstance(type, wir.TensorType):
-            return 0
         try:
-            count = math.prod(wir.evaluate_int(n, self.values) for n in type.size)
+            return 0 if type is None else value_bytes(type, self.values)
         except wir.EvaluationError:
             return 0  # it depends on a value that is not known
-        return count * type.dtype.itemsize
 
 
 def _kernels(shown: ProgramText) -> tuple[LinkedKernel, ...]:

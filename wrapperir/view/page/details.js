@@ -82,16 +82,18 @@ class Details {
   // Which line took most of the bytes of the peak, and for what.
   rise(line, [riseLine, bytes], buffers) {
     const row = addSpan(this.element, "", "place");
-    if (riseLine === line) row.append(`This line takes ${formatBytes(bytes)}`);
+    const taken = [...buffers.name.keys()].filter((index) => this.view.counted[buffers.kind[index]] && buffers.begin[index] === riseLine);
+    const largest = taken.reduce((a, b) => (buffers.size[b] > buffers.size[a] ? b : a), taken[0]);
+    const isGiven = taken.length > 0 && buffers.line[largest] < 0;
+    if (isGiven) row.append(`Most of it, ${formatBytes(bytes)}, is what the call is given, which it frees;`);
+    else if (riseLine === line) row.append(`This line takes ${formatBytes(bytes)}`);
     else {
       row.append(`Most of it, ${formatBytes(bytes)}, was taken just before, at `);
       this.goTo(row, { kind: "line", index: riseLine }, `line ${this.view.links.lines.number[riseLine]}`);
     }
-    const taken = [...buffers.name.keys()].filter((index) => this.view.counted[buffers.kind[index]] && buffers.begin[index] === riseLine);
     if (!taken.length) return;
-    const largest = taken.reduce((a, b) => (buffers.size[b] > buffers.size[a] ? b : a));
     const { name: own, writer } = valueAt(buffers, largest, riseLine);
-    row.append(" for ");
+    row.append(isGiven ? " the largest is " : " for ");
     this.goTo(row, { kind: "value", index: own }, `%${own}`, "mono");
     this.madeBy(row, own);
     if (writer < 0) return;
@@ -101,7 +103,7 @@ class Details {
 
   // The node that makes a value, which is the first of its nodes.
   madeBy(row, name) {
-    const [node, ...others] = this.view.links.nodesOfValue.get(name) ?? [];
+    const [node, ...others] = this.view.links.nodesOf({ kind: "value", index: name });
     if (node === undefined) return;
     row.append(" made by ");
     this.node(row, node);

@@ -1,5 +1,10 @@
 "use strict";
 
+// The name of the tuple that a name like buf1[0] is an element of.
+function wholeOf(name) {
+  return name.replace(/(\[\d+\])+$/, "");
+}
+
 // What belongs to what.  A target is {kind, index}: a line, a kernel, a node, a list of
 // nodes or lines, an operator, a value by name, a decision, or a place as "file:line".
 class Links {
@@ -65,7 +70,7 @@ class Links {
     if (kind === "lines") return index;
     if (kind === "kernel") return this.kernels.calls[index];
     if (kind === "operator") return this.operators.calls[index];
-    if (kind === "value") return this.linesOfValue.get(index) ?? [];
+    if (kind === "value") return this.linesOfValue.get(index) ?? this.linesOfValue.get(wholeOf(index)) ?? [];
     return this.nodesOf({ kind, index }).flatMap((node) => this.linesOfNode[node]);
   }
 
@@ -73,7 +78,7 @@ class Links {
     if (kind === "node") return [index];
     if (kind === "nodes") return index;
     if (kind === "decision") return this.decisions.nodes[index];
-    if (kind === "value") return this.nodesOfValue.get(index) ?? [];
+    if (kind === "value") return this.nodesOfValue.get(index) ?? this.nodesOfValue.get(wholeOf(index)) ?? [];
     if (kind === "place") return this.nodesAt.get(index) ?? [];
     return this.linesOf({ kind, index }).flatMap((line) => this.lines.nodes[line]);
   }
