@@ -282,6 +282,24 @@ def test_the_readers_of_a_copy_do_not_read_another_value_of_its_kernel(
         assert ("aten.clone.default" in computed) is (value.name == copy)
 
 
+def test_what_only_lays_out_inputs_for_calls_names_the_calls() -> None:
+    layers = torch.nn.Conv2d(3, 16, 3), torch.nn.SiLU(), torch.nn.Conv2d(16, 16, 3)
+    (program,) = programs_of(
+        torch.nn.Sequential(*layers), "inductor", torch.randn(2, 3, 16, 16)
+    )
+    first = next(line for line in program.lines if isinstance(line, KernelCallLine))
+    assert first.provenance is not None
+    operators = {x.name: x.operator for x in program.origins}
+    found = [operators[name] for name in first.provenance.origins]
+    assert found == ["aten.convolution.default"] * 2
+    (reasons,) = [
+        found
+        for index, found in copy_reasons(program, line_flow(program)).items()
+        if program.lines[index] is first
+    ]
+    assert all(reason.whole for reason in reasons)
+
+
 def flipped(x: torch.Tensor) -> torch.Tensor:
     y = x.t()  # copy
     return y.flip(0)  # copy

@@ -129,7 +129,17 @@ class ComputedNodes:
                     found[source] = None
                     waiting.append(source)
         kept = self._without_users(list(found), parts)
-        return kept or [origin for part in parts for origin in _origins(part)]
+        noted = kept or [origin for part in parts for origin in _origins(part)]
+        return noted or self._users(parts)
+
+    def _users(self, parts: list[Any]) -> list[torch.fx.Node]:
+        """Return the calls that are given what a kernel writes.
+
+        Inductor notes no origin of copies of a graph's inputs in the layout of a call.
+        """
+        written = {name for part in parts for name in _written(part)}
+        calls = self._called_with.items()
+        return [n for n, lists in calls if any(not written.isdisjoint(x) for x in lists)]
 
     @cached_property
     def _called_with(self) -> dict[torch.fx.Node, list[list[str]]]:
