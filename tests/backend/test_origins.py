@@ -300,6 +300,18 @@ def test_what_only_lays_out_inputs_for_calls_names_the_calls() -> None:
     assert all(reason.whole for reason in reasons)
 
 
+def scored(x: torch.Tensor) -> torch.Tensor:
+    y = x.permute(0, 2, 3, 1).reshape(-1, 3)
+    return y.log_softmax(1)
+
+
+@pytest.mark.parametrize("frontend", ["inductor", "lowering"])
+def test_a_copy_that_is_not_in_memory_is_not_said(frontend: str) -> None:
+    (program,) = programs_of(scored, frontend, torch.randn(2, 3, 4, 4))
+    assert "aten.clone.default" in {x.operator for x in program.origins}
+    assert copy_reasons(program, line_flow(program)) == {}
+
+
 def flipped(x: torch.Tensor) -> torch.Tensor:
     y = x.t()  # copy
     return y.flip(0)  # copy

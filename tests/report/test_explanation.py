@@ -255,6 +255,11 @@ def test_a_kernel_that_does_more_also_copies() -> None:
         "kernel_call @fused(%y, %z) from(fused 0)",
         "kernel_call @fused(%y, %z) from(clone, neg, t)",
     )
+    clone = "  clone: aten.clone.default at 2\n"
+    before, neg, after = text.replace(clone, "").partition("  neg: ")
+    rest, end, last = after.partition("\n")
+    assert explained("clone", text).lines[0].copies == ()  # neg computes with the clone
+    text = f"{before}{neg}{rest}{end}{clone}{last}"
     (line, _) = explained("clone", text).lines
     (copy,) = line.copies
     assert not copy.whole

@@ -45,9 +45,10 @@ class CopyReason:
 def copy_reasons(program: Program, flow: LineFlow) -> Mapping[int, tuple[CopyReason, ...]]:
     """Return why lines copy, by their indices, as far as operators of their nodes tell.
 
-    A kernel copies if one of its nodes is a clone, if all are views, or if all others are
-    computed by an operator that reads what it writes.  A kernel of several loops may have
-    several reasons: its values of the same nodes have one.
+    A kernel copies if a value that it writes is what a clone returns, if all its nodes are
+    views, or if all others are computed by an operator that reads what it writes.  A clone
+    that other nodes of the value compute with is not in memory.  A kernel of several loops
+    may have several reasons: its values of the same nodes have one.
     """
     finder = _CopyFinder(program, flow)
     found: dict[int, tuple[CopyReason, ...]] = {}
@@ -90,7 +91,9 @@ class _CopyFinder:
         )
         views = [node for node in nodes if _is_view(node)]
         others = [node for node in nodes if not _is_view(node)]
-        copies = [node for node in others if operation(node) in _COPIES]
+        # The last one in the graph makes the value, as it depends on the others.
+        last = sorted(others, key=self._place)[-1:]
+        copies = [node for node in last if operation(node) in _COPIES]
         if isinstance(line, KernelCallLine) and nodes and not copies:
             called = self._called_by(readers)
             if all(node.name in called for node in others):
@@ -111,6 +114,10 @@ class _CopyFinder:
             readers=tuple(readers),
             whole=not {node.name for node in others} - {node.name for node in copies},
         )
+
+    def _place(self, node: NodeOrigin) -> int:
+        """Return the place of a node in the order of the graph."""
+        return self._order.get(node.name, -1)
 
     def _called_by(self, lines: Iterable[int]) -> set[str]:
         """Return the nodes of the operator calls among lines."""
