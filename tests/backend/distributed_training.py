@@ -1,7 +1,7 @@
-"""Trains a tensor-parallel model on two ranks, and compares its gradients with eager's.
+"""Trains a tensor-parallel model on several ranks, and compares gradients with eager's.
 
-``python -m tests.backend.distributed_training EMITTER FRONTEND``; each rank is a fork of
-this process, with all that it imported.
+``python -m tests.backend.distributed_training RANKS EMITTER FRONTEND``; each rank is a fork
+of this process, with all that it imported.
 """
 
 import os
@@ -16,10 +16,10 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import parallel
 
 
-def train(rank: int, emitter: str, frontend: str, meeting: str) -> None:
+def train(rank: int, ranks: int, emitter: str, frontend: str, meeting: str) -> None:
     """Compare gradients of the compiled model with those of the model itself."""
     distributed.init_process_group(
-        "gloo", init_method=f"file://{meeting}", rank=rank, world_size=2
+        "gloo", init_method=f"file://{meeting}", rank=rank, world_size=ranks
     )
     try:
         torch.manual_seed(0)
@@ -27,7 +27,7 @@ def train(rank: int, emitter: str, frontend: str, meeting: str) -> None:
         model = torch.nn.Sequential(first, torch.nn.ReLU(), last)
         parallel.parallelize_module(
             model,
-            init_device_mesh("cpu", (2,)),
+            init_device_mesh("cpu", (ranks,)),
             {"0": parallel.ColwiseParallel(), "2": parallel.RowwiseParallel()},
         )
         x = torch.randn(4, 8)
@@ -49,8 +49,9 @@ def _step(function: Any, model: torch.nn.Module, x: torch.Tensor) -> list[torch.
 
 if __name__ == "__main__":
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    ranks, *compiler = sys.argv[1:]
     with TemporaryDirectory() as folder:
-        meeting = str(Path(folder) / "meeting")
+        given = int(ranks), *compiler, str(Path(folder) / "meeting")
         start: Any = vars(multiprocessing)["start_processes"]
-        start(train, (*sys.argv[1:], meeting), nprocs=2, start_method="fork")
+        start(train, given, nprocs=int(ranks), start_method="fork")
     print("trained")

@@ -9,15 +9,24 @@ from tests.forked_processes import ROOT, ProcessServer
 
 
 @pytest.mark.parametrize(
-    "emitter",
-    ["python", *(pytest.param(each, marks=pytest.mark.sweep) for each in ("cpp", "fx"))],
+    ("ranks", "emitter", "frontend"),
+    [
+        ("2", "python", "inductor"),
+        ("4", "python", "lowering"),
+        pytest.param("2", "cpp", "inductor", marks=pytest.mark.sweep),
+        pytest.param("2", "fx", "inductor", marks=pytest.mark.sweep),
+    ],
 )
-def test_two_ranks_train(
-    emitter: str, process_server: ProcessServer, monkeypatch: pytest.MonkeyPatch
+def test_ranks_train(
+    ranks: str,
+    emitter: str,
+    frontend: str,
+    process_server: ProcessServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(ROOT)
     module = "tests.backend.distributed_training"
-    done = process_server.run("-m", module, emitter, "inductor")
+    done = process_server.run("-m", module, ranks, emitter, frontend)
     assert done.stdout.endswith("trained\n"), done.stderr[-4000:]
 
 
