@@ -881,3 +881,13 @@ def test_collectives_of_large_tensors_of_outside_stay_outside() -> None:
         found = capture_regions(program, least_gain=-math.inf, collectives=True)
         made = [line for region in regions(found.program) for line in region.body.lines]
         assert any(isinstance(line, CollectiveLine) for line in made) == inside
+
+
+@pytest.mark.parametrize("collectives", [False, True])
+def test_calls_of_other_ranks_that_are_no_lines_stay_outside(collectives: bool) -> None:
+    call = '_c10d_functional.all_reduce_.default(%x, "sum", "0") writes(%x) @cuda'
+    lines = f"{GROUP}{mm('%x', '%x')}\n  extern_kernel {call}\n{mm('%x', '%x')}"
+    program = cuda(lines, entry="%x: mutated f32[8, 8]@cuda")
+    found = capture_regions(program, least_gain=-math.inf, collectives=collectives)
+    assert len(regions(found.program)) == 2
+    assert [why.reason for why in found.report.outside.values()] == [Reason.RANKS]
