@@ -68,6 +68,16 @@ def test_verify_sarif_is_a_log_of_all_programs(folder: Path) -> None:
     assert len(run["artifacts"]) == 2
 
 
+def test_verify_json_is_an_array_of_all_programs(folder: Path) -> None:
+    (folder / "broken.wir").write_text(broken())
+    found = invoke("verify", "--ranks", "--format", "json", "add.wir", "broken.wir")
+    assert found.exit_code == 1
+    (row,) = json.loads(found.stdout)
+    assert (row["file"], row["code"]) == ("broken.wir", Code.UNDEFINED_NAME)
+    sound = invoke("verify", "--ranks", "--format", "json", "add.wir", "add.wir")
+    assert (sound.exit_code, json.loads(sound.stdout)) == (0, [])
+
+
 def test_verify_sarif_of_a_sound_program_has_no_results(folder: Path) -> None:
     found = invoke("verify", "--format", "sarif", "add.wir")
     assert found.exit_code == 0

@@ -21,7 +21,7 @@ from wrapperir.cli.source import open_program, printed, reporting
     "--machine",
     metavar="NAME",
     default="device",
-    help="the speeds to assume: h100, a100, cpu; by default those of the devices",
+    help="the speeds to assume: h100, a100, cpu, or device, by default: its own",
 )
 @click.option(
     "--limit",

@@ -29,6 +29,7 @@ from wrapperir.cli.source import (
     printed,
     read_source,
     report,
+    report_as_one,
     reporting,
     working_on,
 )
@@ -80,7 +81,7 @@ def print_command(program: str, to: str, output: str | None) -> None:
         "wrapperir print add.wir | wrapperir verify -",
     ),
 )
-@click.argument("programs", metavar="PROGRAM", nargs=-1, required=True)
+@click.argument("programs", metavar="PROGRAM...", nargs=-1, required=True)
 @click.option(
     "--ranks",
     is_flag=True,
@@ -110,8 +111,8 @@ def verify_command(
     checked: list[_Checked] = []
 
     def show(each: _Checked) -> None:
-        if form != "sarif":  # a log has all programs
-            report(each.diagnostics, each.shown, form=form, err=False)
+        if form == "text":  # the others have all programs in one document
+            report(each.diagnostics, each.shown, err=False)
 
     for program in programs:
         checked.append(_checked(program, operators))
@@ -125,6 +126,8 @@ def verify_command(
             show(each)
     if form == "sarif":
         click.echo(_sarif(checked))
+    elif form == "json":
+        report_as_one((each.diagnostics, each.shown) for each in checked)
     if is_faulty:
         click.get_current_context().exit(ERRORS)
     if form == "text":

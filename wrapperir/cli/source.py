@@ -5,7 +5,7 @@ import io
 import os
 import re
 import sys
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, ParamSpec, TextIO
@@ -22,6 +22,7 @@ from wrapperir.diagnostics import (
     DiagnosticError,
     LinePath,
     Position,
+    diagnostic_objects,
     format_cause,
     format_diagnostics,
     format_diagnostics_json,
@@ -203,6 +204,23 @@ def notice(text: str) -> None:
     """Write a remark to standard error, except with ``--format json``."""
     if click.get_current_context().params.get("form") != "json":
         click.echo(f"wrapperir: {text}", err=True)
+
+
+def report_as_one(found: Iterable[tuple[Sequence[Diagnostic], Source]]) -> None:
+    """Write the diagnostics of several programs to standard output, as one JSON array."""
+    import json  # loaded late: only tools ask for this form
+
+    objects = [
+        each
+        for diagnostics, source in found
+        for each in diagnostic_objects(
+            diagnostics,
+            _SURROGATE.sub("\ufffd", source.text),
+            source.positions,
+            source.name,
+        )
+    ]
+    click.echo(json.dumps(objects, indent=2))
 
 
 def reporting(run: Callable[P, None]) -> Callable[P, None]:

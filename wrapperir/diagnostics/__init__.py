@@ -15,7 +15,11 @@ from wrapperir.diagnostics.diagnostic import (
     format_cause,
 )
 from wrapperir.diagnostics.near_names import did_you_mean
-from wrapperir.diagnostics.rendering import format_diagnostics, format_diagnostics_json
+from wrapperir.diagnostics.rendering import (
+    diagnostic_objects,
+    format_diagnostics,
+    format_diagnostics_json,
+)
 from wrapperir.diagnostics.sarif import CheckedFile, format_diagnostics_sarif
 
 __all__ = [
@@ -30,6 +34,7 @@ __all__ = [
     "Position",
     "Severity",
     "describe_failure",
+    "diagnostic_objects",
     "did_you_mean",
     "first_line",
     "format_cause",

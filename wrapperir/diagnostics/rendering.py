@@ -55,8 +55,18 @@ def format_diagnostics_json(
     """
     import json  # loaded late: only tools ask for this form
 
+    return json.dumps(diagnostic_objects(diagnostics, text, positions, file), indent=2)
+
+
+def diagnostic_objects(
+    diagnostics: Sequence[Diagnostic],
+    text: str,
+    positions: Mapping[LinePath, Position],
+    file: str,
+) -> list[dict[str, object]]:
+    """Return the objects of :func:`format_diagnostics_json`."""
     source = DiagnosticPlaces(text, positions, file)
-    values = [
+    return [
         {
             "file": file,
             "code": d.code.value,
@@ -75,7 +85,6 @@ def format_diagnostics_json(
         }
         for d in diagnostics
     ]
-    return json.dumps(values, indent=2)
 
 
 def _place(path: LinePath | None, position: Position | None) -> dict[str, object]:

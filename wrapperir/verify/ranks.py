@@ -77,7 +77,8 @@ def _check_groups(
         if len(ranks) != sizes[name] and not any(found):
             groups = [group.name for group in programs[index].groups]
             place = groups.index(name)
-            problem = f"has {sizes[name]} ranks, and {len(ranks)} programs declare it"
+            declaring = "1 program declares" if len(ranks) == 1 else f"{len(ranks)} declare"
+            problem = f"has {sizes[name]} ranks, and {declaring} it"
             _report_group(found[index], programs[index].groups[place], place, problem)
     return members
 
