@@ -75,6 +75,7 @@ def launch(
     run([*tensors, *(symbols[name] for name in item.symbols)])
 
 
+@pytest.mark.device
 @settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     max_examples=25,
