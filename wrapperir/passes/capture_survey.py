@@ -270,6 +270,8 @@ class _Surveyor:
         is given is then copied.  Return whether there are any.
         """
         survey = self.survey
+        if not survey.collectives:
+            return False
         run_of = dict.fromkeys(range(len(self.program.lines)), range(0))
         for run in survey.runs:
             run_of.update(dict.fromkeys(run, run))

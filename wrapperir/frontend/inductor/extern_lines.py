@@ -221,20 +221,8 @@ def _fill_unwritten(scope: BlockScope, names: Iterable[str]) -> None:
     A program reads nothing that was not written; the model may, of ``torch.empty``.
     """
     for name in dict.fromkeys(names):
-        if name not in scope.allocated or scope.is_initialized(name):
-            continue
-        type = scope.tensor(name)
-        scope.append(
-            wir.ExternKernelLine(
-                operator="aten.zero_.default",
-                arguments=(wir.BufferRef(name),),
-                writes=(name,),
-                device=type.device,
-                stream=scope.stream_on(type.device),
-                provenance=scope.at,
-            )
-        )
-        scope.write(name)
+        if name in scope.allocated and not scope.is_initialized(name):
+            scope.zero(name, scope.at)
 
 
 def _device_of(

@@ -94,16 +94,7 @@ def lower_reuse(scope: BlockScope, line: inductor.ReuseLine) -> None:
         isinstance(node, WorkspaceArg)
         and node.zero_mode is not WorkspaceZeroMode.UNINITIALIZED
     ):
-        scope.append(
-            wir.ExternKernelLine(
-                operator="aten.zero_.default",
-                arguments=(wir.BufferRef(result),),
-                writes=(result,),
-                device=type.device,
-                stream=scope.stream_on(type.device),
-            )
-        )
-        scope.write(result)
+        scope.zero(result)
 
 
 def lower_reinterpret(scope: BlockScope, line: inductor.ReinterpretLine) -> None:

@@ -166,6 +166,21 @@ class BlockScope:
         if name in self.borrowed:
             self.mutated.add(name)
 
+    def zero(self, name: str, provenance: wir.Provenance | None = None) -> None:
+        """Append a call that writes zeros to a tensor."""
+        device = self.tensor(name).device
+        self.append(
+            wir.ExternKernelLine(
+                operator="aten.zero_.default",
+                arguments=(wir.BufferRef(name),),
+                writes=(name,),
+                device=device,
+                stream=self.stream_on(device),
+                provenance=provenance,
+            )
+        )
+        self.write(name)
+
     def has_contents(self, name: str) -> bool:
         """Say whether some of the memory under a name was written before."""
         return name in self.written or name in self._begun

@@ -220,11 +220,8 @@ class LoopScope:
     def lowering(self, node: torch.fx.Node) -> Generator[None]:
         """Have what is appended stem from a node, or from that of an outer context."""
         before = len(self.items)
-        self._origin.append(node)
-        try:
+        with self._stemming_from(node):
             yield
-        finally:
-            self._origin.pop()
         if not self._origin and node.op == "call_function":
             self._note_views(node, is_view=len(self.items) == before)
 
@@ -232,15 +229,20 @@ class LoopScope:
     def copying(self, node: torch.fx.Node) -> Generator[None]:
         """Have what is appended stem from a node that was only an index of others."""
         before = len(self.items)
+        with self._stemming_from(node):
+            yield
+        if len(self.items) > before:
+            name = self.origins.origin(node).name
+            views = (view for view in self.views.get(node, ()) if view != name)
+            self.read_views.setdefault(name, tuple(views))
+
+    @contextmanager
+    def _stemming_from(self, node: torch.fx.Node) -> Generator[None]:
         self._origin.append(node)
         try:
             yield
         finally:
             self._origin.pop()
-        if len(self.items) > before:
-            name = self.origins.origin(node).name
-            views = (view for view in self.views.get(node, ()) if view != name)
-            self.read_views.setdefault(name, tuple(views))
 
     def _note_views(self, node: torch.fx.Node, *, is_view: bool) -> None:
         """Note through which views a node reads, or that it is one itself."""
