@@ -78,6 +78,34 @@ def test_verify_json_is_an_array_of_all_programs(folder: Path) -> None:
     assert (sound.exit_code, json.loads(sound.stdout)) == (0, [])
 
 
+def test_verify_ranks_shows_the_line_of_the_other_rank(folder: Path) -> None:
+    text = """wrapperir 1
+
+program @main(%x: mutated f32[4]) {
+  group "tp" size 2
+
+  %w = collective all_reduce(sum) "tp" reads(%x) writes(%x)
+  wait_collective %w reads(%x) writes(%x)
+  return %x
+}
+"""
+    (folder / "one.wir").write_text(text)
+    (folder / "two.wir").write_text(text.replace("(sum)", "(max)").replace("%x", "%longer"))
+    pair = ("verify", "--ranks", "one.wir", "two.wir")
+    found = invoke(*pair)
+    assert found.exit_code == 1
+    start = found.stdout.index("two.wir:6:3: error WIR451")
+    assert "one.wir:6:3: note: rank 0 starts this\n   6 |   %w = " in found.stdout[start:]
+    (row,) = json.loads(invoke(*pair, "--format", "json").stdout)
+    assert row["file"] == "two.wir"
+    (note,) = row["notes"]
+    assert (note["file"], note["position"]["line"]) == ("one.wir", 6)
+    (run,) = json.loads(invoke(*pair, "--format", "sarif").stdout)["runs"]
+    (result,) = run["results"]
+    (place,) = result["relatedLocations"]
+    assert place["physicalLocation"]["artifactLocation"] == {"uri": "one.wir", "index": 0}
+
+
 def test_verify_sarif_of_a_sound_program_has_no_results(folder: Path) -> None:
     found = invoke("verify", "--format", "sarif", "add.wir")
     assert found.exit_code == 0

@@ -171,7 +171,7 @@ def test_json() -> None:
         "message": "m",
         "path": ["lines", 1],
         "position": {"line": 4, "column": 8, "length": 2},
-        "notes": [{"message": "n", "path": None, "position": None}],
+        "notes": [{"file": "f", "message": "n", "path": None, "position": None}],
         "hint": None,
         "origin": None,
     }

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.draws import draws
-from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.diagnostics import Code, DiagnosticError, Note
 from wrapperir.interp import interpret_ranks
 from wrapperir.ir import Program
 from wrapperir.passes import MEMORY_PASSES
@@ -85,7 +85,10 @@ def test_groups_in_another_order_are_a_deadlock_with_both_places() -> None:
     first, second = verify_ranks(programs)
     assert [d.code for d in (*first, *second)] == [Code.RANKS_DEADLOCK] * 2
     assert first[0].path == second[0].path == ("lines", 0)
-    assert "program 1 waits too, at lines[0]" in [note.message for note in first[0].notes]
+    assert "does not start on rank 1 before a wait there" in first[0].message
+    assert first[0].notes == (
+        Note(message="rank 1 of group 'b' waits for this", path=("lines", 0), program=1),
+    )
     with pytest.raises(DiagnosticError) as caught:
         run_together(programs)
     (found,) = caught.value.diagnostics
@@ -121,3 +124,24 @@ def test_groups_that_differ(first: str, second: str) -> None:
     programs = [parse_program(PAIR.replace("size 2", each)) for each in (first, second)]
     found = {d.code for each in verify_ranks(programs) for d in each}
     assert found == {Code.RANK_GROUPS}
+
+
+def test_a_collective_that_a_rank_never_starts_says_so() -> None:
+    head, _, tail = PAIR.partition('  %v = collective all_reduce(sum) "a"')
+    without = head + "  return %x\n}\n"
+    assert tail
+    first, second = verify_ranks([parse_program(PAIR), parse_program(without)])
+    (found,) = first
+    assert found.code is Code.RANKS_DEADLOCK
+    assert found.message.endswith("which never starts on rank 1")
+    assert (found.notes, second) == ((), ())
+
+
+def test_different_collectives_name_the_line_of_the_other_rank() -> None:
+    other = parse_program(PAIR.replace('(sum) "a"', '(max) "a"'))
+    first, (found,) = verify_ranks([parse_program(PAIR), other])
+    assert first == ()
+    assert found.code is Code.RANKS_DIFFER
+    assert found.notes == (
+        Note(message="rank 0 starts this", path=("lines", 0), program=0),
+    )

@@ -112,7 +112,8 @@ def verify_command(
 
     def show(each: _Checked) -> None:
         if form == "text":  # the others have all programs in one document
-            report(each.diagnostics, each.shown, err=False)
+            shown = [other.shown for other in checked]
+            report(each.diagnostics, each.shown, err=False, programs=shown)
 
     for program in programs:
         checked.append(_checked(program, operators))
@@ -120,10 +121,13 @@ def verify_command(
     is_faulty = any(each.has_errors for each in checked)
     if ranks and not is_faulty:
         differing = _differing_ranks(checked)
-        is_faulty = bool(differing)
-        checked += differing
+        is_faulty = any(each.diagnostics for each in differing)
         for each in differing:
             show(each)
+        checked = [
+            evolve(each, diagnostics=each.diagnostics + other.diagnostics)
+            for each, other in zip(checked, differing, strict=True)
+        ]
     if form == "sarif":
         click.echo(_sarif(checked))
     elif form == "json":
@@ -170,7 +174,7 @@ def _checked(program: str, operators: bool) -> _Checked:
 
 
 def _differing_ranks(checked: Sequence[_Checked]) -> list[_Checked]:
-    """Return where the programs of several ranks do not agree, if they do not."""
+    """Return the programs of several ranks, each with where it and others do not agree."""
     from wrapperir.verify import verify_ranks
 
     programs = [each.program for each in checked if each.program is not None]
@@ -178,7 +182,6 @@ def _differing_ranks(checked: Sequence[_Checked]) -> list[_Checked]:
     return [
         evolve(each, diagnostics=diagnostics)
         for diagnostics, each in zip(found, checked, strict=True)
-        if diagnostics
     ]
 
 

@@ -20,6 +20,7 @@ from wrapperir.diagnostics import (
     Code,
     Diagnostic,
     DiagnosticError,
+    DiagnosticPlaces,
     LinePath,
     Position,
     diagnostic_objects,
@@ -179,11 +180,15 @@ def report(
     *,
     form: Literal["text", "json"] = "text",
     err: bool = True,
+    programs: Sequence[Source] = (),
 ) -> None:
-    """Write diagnostics to standard error, or with ``err=False`` to standard output."""
+    """Write diagnostics to standard error, or with ``err=False`` to standard output.
+
+    ``programs`` are those that notes name by number.
+    """
     write = format_diagnostics_json if form == "json" else format_diagnostics
-    shown = _SURROGATE.sub("\ufffd", source.text)
-    text = write(diagnostics, shown, source.positions, source.name)
+    places = tuple(DiagnosticPlaces(*_parts(each)) for each in programs)
+    text = write(diagnostics, *_parts(source), places)
     # Python has None for a stream that was closed before it began.
     stream: TextIO | None = sys.stderr if err else sys.stdout
     if form == "json" or stream is None or not stream.isatty():
@@ -200,6 +205,10 @@ def report(
         console.print(styled)
 
 
+def _parts(source: Source) -> tuple[str, Mapping[LinePath, Position], str]:
+    return _SURROGATE.sub("\ufffd", source.text), source.positions, source.name
+
+
 def notice(text: str) -> None:
     """Write a remark to standard error, except with ``--format json``."""
     if click.get_current_context().params.get("form") != "json":
@@ -207,18 +216,18 @@ def notice(text: str) -> None:
 
 
 def report_as_one(found: Iterable[tuple[Sequence[Diagnostic], Source]]) -> None:
-    """Write the diagnostics of several programs to standard output, as one JSON array."""
+    """Write the diagnostics of several programs to standard output, as one JSON array.
+
+    Notes name the programs by their numbers.
+    """
     import json  # loaded late: only tools ask for this form
 
+    found = tuple(found)
+    places = tuple(DiagnosticPlaces(*_parts(source)) for _, source in found)
     objects = [
         each
         for diagnostics, source in found
-        for each in diagnostic_objects(
-            diagnostics,
-            _SURROGATE.sub("\ufffd", source.text),
-            source.positions,
-            source.name,
-        )
+        for each in diagnostic_objects(diagnostics, *_parts(source), places)
     ]
     click.echo(json.dumps(objects, indent=2))
 

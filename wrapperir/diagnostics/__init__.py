@@ -16,6 +16,7 @@ from wrapperir.diagnostics.diagnostic import (
 )
 from wrapperir.diagnostics.near_names import did_you_mean
 from wrapperir.diagnostics.rendering import (
+    DiagnosticPlaces,
     diagnostic_objects,
     format_diagnostics,
     format_diagnostics_json,
@@ -28,6 +29,7 @@ __all__ = [
     "Code",
     "Diagnostic",
     "DiagnosticError",
+    "DiagnosticPlaces",
     "FaultError",
     "LinePath",
     "Note",

@@ -36,11 +36,16 @@ class Position:
 
 @frozen(kw_only=True)
 class Note:
-    """A second place that explains the first, such as where a buffer was freed."""
+    """A second place that explains the first, such as where a buffer was freed.
+
+    Where several programs are checked together, ``program`` is the number, from 0, of the
+    one that ``path`` is in, and ``None`` for the program of the diagnostic.
+    """
 
     message: str
     path: LinePath | None = None
     position: Position | None = None
+    program: int | None = None
 
 
 @frozen

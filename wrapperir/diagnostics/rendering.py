@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import asdict
 
-from wrapperir.diagnostics.diagnostic import Diagnostic, LinePath, Position
+from wrapperir.diagnostics.diagnostic import Diagnostic, LinePath, Note, Position
 
 _WIDTH = 100
 _NAME_PART = "[A-Za-z0-9_%@.]"
@@ -30,14 +30,16 @@ def format_diagnostics(
     text: str,
     positions: Mapping[LinePath, Position],
     file: str,
+    programs: Sequence["DiagnosticPlaces"] = (),
 ) -> str:
     """Return diagnostics for a reader, each with the line it is about and a caret.
 
     ``positions`` are the places of the program's parts in ``text``, which is the text of
     the file or the printed program.  If a part has no position, the diagnostic is shown at
-    the nearest enclosing part with a position.  Without diagnostics the result is empty.
+    the nearest enclosing part with a position.  ``programs`` are those that notes name by
+    number.  Without diagnostics the result is empty.
     """
-    source = DiagnosticPlaces(text, positions, file)
+    source = DiagnosticPlaces(text, positions, file, programs)
     return "".join(f"{line}\n" for d in diagnostics for line in source.format_diagnostic(d))
 
 
@@ -46,16 +48,18 @@ def format_diagnostics_json(
     text: str,
     positions: Mapping[LinePath, Position],
     file: str,
+    programs: Sequence["DiagnosticPlaces"] = (),
 ) -> str:
     """Return diagnostics as a JSON array, one object a diagnostic.
 
     Fields: ``file``, ``code``, ``severity``, ``message``, ``path`` (of the program, or
     null), ``position`` (``line`` and ``column`` from 1 and ``length``, in characters, or
-    null), ``notes`` (``message``, ``path``, ``position``) and ``hint`` (or null).
+    null), ``notes`` (``file``, ``message``, ``path``, ``position``) and ``hint`` (or null).
     """
     import json  # loaded late: only tools ask for this form
 
-    return json.dumps(diagnostic_objects(diagnostics, text, positions, file), indent=2)
+    found = diagnostic_objects(diagnostics, text, positions, file, programs)
+    return json.dumps(found, indent=2)
 
 
 def diagnostic_objects(
@@ -63,9 +67,10 @@ def diagnostic_objects(
     text: str,
     positions: Mapping[LinePath, Position],
     file: str,
+    programs: Sequence["DiagnosticPlaces"] = (),
 ) -> list[dict[str, object]]:
     """Return the objects of :func:`format_diagnostics_json`."""
-    source = DiagnosticPlaces(text, positions, file)
+    source = DiagnosticPlaces(text, positions, file, programs)
     return [
         {
             "file": file,
@@ -73,18 +78,18 @@ def diagnostic_objects(
             "severity": d.severity.value,
             "message": d.message,
             **_place(d.path, source.position(d.path, d.position, d.subject)),
-            "notes": [
-                {
-                    "message": n.message,
-                    **_place(n.path, source.position(n.path, n.position)),
-                }
-                for n in d.notes
-            ],
+            "notes": [_note(source, note) for note in d.notes],
             "hint": d.hint,
             "origin": d.origin,
         }
         for d in diagnostics
     ]
+
+
+def _note(source: "DiagnosticPlaces", note: Note) -> dict[str, object]:
+    places = source.of_note(note)
+    at = places.position(note.path, note.position)
+    return {"file": places.file, "message": note.message, **_place(note.path, at)}
 
 
 def _place(path: LinePath | None, position: Position | None) -> dict[str, object]:
@@ -98,12 +103,25 @@ class DiagnosticPlaces:
     """The places of diagnostics in a text."""
 
     def __init__(
-        self, text: str, positions: Mapping[LinePath, Position], file: str
+        self,
+        text: str,
+        positions: Mapping[LinePath, Position],
+        file: str,
+        programs: "Sequence[DiagnosticPlaces]" = (),
     ) -> None:
-        """Keep a text and the positions of its program's parts."""
+        """Keep a text, the positions of its program's parts, and the programs of notes."""
         self._lines = text.split("\n")
         self._positions = positions
-        self._file = _escaped(file)
+        self.file = file
+        self._programs = programs
+
+    def of_note(self, note: Note) -> "DiagnosticPlaces":
+        """Return the places of the program that a note is about."""
+        if note.program is None:
+            return self
+        if note.program < len(self._programs):
+            return self._programs[note.program]
+        return DiagnosticPlaces("", {}, f"program {note.program}")
 
     def position(
         self, path: LinePath | None, position: Position | None, subject: str | None = None
@@ -140,18 +158,18 @@ class DiagnosticPlaces:
         yield f"{self._at(position)}: {severity} {code}: {message}"
         yield from self._excerpt(position)
         for note in diagnostic.notes:
-            position = self.position(note.path, note.position)
-            yield f"{self._at(position)}: note: {_escaped(note.message)}"
-            yield from self._excerpt(position)
+            places = self.of_note(note)
+            position = places.position(note.path, note.position)
+            yield f"{places._at(position)}: note: {_escaped(note.message)}"
+            yield from places._excerpt(position)
         if diagnostic.origin is not None and diagnostic.path is None:
             yield f"  = from: {_escaped(diagnostic.origin)}"
         if diagnostic.hint is not None:
             yield f"  = hint: {_escaped(diagnostic.hint)}"
 
     def _at(self, position: Position | None) -> str:
-        if position is None:
-            return self._file
-        return f"{self._file}:{position.line}:{position.column}"
+        file = _escaped(self.file)
+        return file if position is None else f"{file}:{position.line}:{position.column}"
 
     def _excerpt(self, position: Position | None) -> Iterator[str]:
         """Yield the line of a position and a line with a caret under it."""

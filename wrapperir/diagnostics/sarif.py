@@ -38,12 +38,14 @@ class CheckedFile:
 def format_diagnostics_sarif(files: Sequence[CheckedFile], version: str) -> str:
     """Return the diagnostics of files as the log of one run of wrapperir ``version``.
 
-    Results are in the order of the files.  Columns count characters, as those of the text
-    form do.
+    Results are in the order of the files, and notes name them by their numbers.  Columns
+    count characters, as those of the text form do.
     """
     import json  # loaded late: only tools ask for this form
 
+    files = tuple(files)
     names = {name: i for i, name in enumerate(dict.fromkeys(x.name for x in files))}
+    programs = [DiagnosticPlaces(x.text, x.positions, x.name) for x in files]
     codes = sorted({each.code for file in files for each in file.diagnostics})
     rules = {code: index for index, code in enumerate(codes)}
     driver = {
@@ -56,7 +58,7 @@ def format_diagnostics_sarif(files: Sequence[CheckedFile], version: str) -> str:
         "columnKind": "unicodeCodePoints",
         "artifacts": [{"location": _location(name)} for name in names],
         "results": [
-            result for file in files for result in _results(file, names[file.name], rules)
+            result for file in files for result in _results(file, programs, names, rules)
         ],
     }
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2)
@@ -80,23 +82,27 @@ def _location(name: str) -> dict[str, object]:
 
 
 def _results(
-    file: CheckedFile, index: int, rules: Mapping[Code, int]
+    file: CheckedFile,
+    programs: Sequence[DiagnosticPlaces],
+    names: Mapping[str, int],
+    rules: Mapping[Code, int],
 ) -> Iterator[dict[str, object]]:
-    places = DiagnosticPlaces(file.text, file.positions, file.name)
+    places = DiagnosticPlaces(file.text, file.positions, file.name, programs)
     for diagnostic in file.diagnostics:
         at = places.position(diagnostic.path, diagnostic.position, diagnostic.subject)
         hint = "" if diagnostic.hint is None else f" (hint: {diagnostic.hint})"
         origin = "" if diagnostic.origin is None else f" (from {diagnostic.origin})"
-        related = [
-            _place(file, index, places.position(note.path, note.position), note.message)
-            for note in diagnostic.notes
-        ]
+        related: list[dict[str, object]] = []
+        for note in diagnostic.notes:
+            there = places.of_note(note)
+            at_note = there.position(note.path, note.position)
+            related.append(_place(there.file, names, at_note, note.message))
         yield {
             "ruleId": diagnostic.code.value,
             "ruleIndex": rules[diagnostic.code],
             "level": diagnostic.severity.value,
             "message": {"text": f"{diagnostic.message}{origin}{hint}"},
-            "locations": [_place(file, index, at)],
+            "locations": [_place(file.name, names, at)],
             **({"relatedLocations": _numbered(related)} if related else {}),
         }
 
@@ -106,10 +112,11 @@ def _numbered(places: Iterable[dict[str, object]]) -> list[dict[str, object]]:
 
 
 def _place(
-    file: CheckedFile, index: int, at: Position | None, message: str | None = None
+    file: str, names: Mapping[str, int], at: Position | None, message: str | None = None
 ) -> dict[str, object]:
     region = {} if at is None else {"region": _region(at)}
-    where = {"artifactLocation": {**_location(file.name), "index": index}, **region}
+    index = {"index": names[file]} if file in names else {}
+    where = {"artifactLocation": {**_location(file), **index}, **region}
     said = {} if message is None else {"message": {"text": message}}
     return {"physicalLocation": where, **said}
 

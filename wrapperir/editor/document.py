@@ -5,8 +5,14 @@ from functools import cached_property
 
 from attrs import frozen
 
-from wrapperir.diagnostics import Diagnostic, DiagnosticError, LinePath, Position, Severity
-from wrapperir.diagnostics.rendering import DiagnosticPlaces
+from wrapperir.diagnostics import (
+    Diagnostic,
+    DiagnosticError,
+    DiagnosticPlaces,
+    LinePath,
+    Position,
+    Severity,
+)
 from wrapperir.editor.names import NameKind, NameToken, find_names
 from wrapperir.ir import KernelCallLine, Program, ValueType
 from wrapperir.ir.blocks import walk_lines

@@ -4,7 +4,7 @@ The collectives of each program are followed in the order of its lines, as if ev
 ran once.  A rank that waits goes on when all ranks of the group have started the same.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from attrs import define, field, frozen
@@ -147,15 +147,13 @@ class _Followed:
             return
         other, problem = differs
         known, (program, path) = meeting.calls[other]
+        note = Note(message=f"rank {other} starts this", path=path, program=program)
         message = (
             f"rank {rank} of group {step.name!r} starts {step.call}, and rank {other} "
             f"{known}: {problem}"
         )
-        where = f"rank {other} starts it in program {program}, at {_shown(path)}"
         self.found[index].append(
-            Diagnostic(
-                Code.RANKS_DIFFER, message, path=step.path, notes=(Note(message=where),)
-            )
+            Diagnostic(Code.RANKS_DIFFER, message, path=step.path, notes=(note,))
         )
 
     def _is_over(self, index: int, wait: _Wait) -> bool:
@@ -166,17 +164,26 @@ class _Followed:
         """Report the programs that wait for others."""
         stuck = {index: self.started[index, wait.key] for index, wait in waiting.items()}
         for index, (step, meeting) in stuck.items():
-            rank = self.members[step.name][index]
-            absent = sorted(set(self.members[step.name].values()) - set(meeting.calls))
+            members = self.members[step.name]
+            absent = set(members.values()) - set(meeting.calls)
             if step.call.operation.is_pairwise and step.call.peer is not None:
-                absent = [step.call.peer]
-            ranks = " and ".join(map(str, absent))
+                absent = {step.call.peer}
+            late = {members[other] for other in stuck if other in members} & absent
+            why = f"never starts on {_ranks(absent - late)}" if absent - late else ""
+            if late:
+                why += " and " if why else ""
+                why += f"does not start on {_ranks(late)} before a wait there"
             message = (
-                f"rank {rank} of group {step.name!r} waits for {step.call}, which rank "
-                f"{ranks} never starts"
+                f"rank {members[index]} of group {step.name!r} waits for {step.call}, "
+                f"which {why}"
             )
             notes = [
-                Note(message=f"program {other} waits too, at {_shown(there.path)}")
+                Note(
+                    message=f"rank {self.members[there.name][other]} of group "
+                    f"{there.name!r} waits for this",
+                    path=there.path,
+                    program=other,
+                )
                 for other, (there, _) in stuck.items()
                 if other != index
             ]
@@ -185,8 +192,8 @@ class _Followed:
             )
 
 
-def _shown(path: LinePath) -> str:
-    return "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in path).lstrip(".")
+def _ranks(ranks: Iterable[int]) -> str:
+    return " and ".join(f"rank {rank}" for rank in sorted(ranks))
 
 
 def _steps_of(program: wir.Program) -> Iterator[_Start | _Wait]:
