@@ -32,7 +32,7 @@ def checked_lowering(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def checked_nodes(graph: LoopGraph, options: SchedulingOptions) -> Iterator[Node]:
         _raise(check_graph(graph, options.symbols))
-        given[:] = [(graph, graph_sizes(graph, {}))]
+        given[:] = [(graph, graph_sizes(graph, options.symbols))]
         for node in nodes(graph, options):
             check_node(node)
             yield node

@@ -130,7 +130,7 @@ def test_nests_of_every_kind_are_drawn() -> None:
     found: set[object] = set()
 
     @settings(
-        max_examples=150,
+        max_examples=draws(150, 1500),
         database=None,
         phases=[Phase.generate],
         suppress_health_check=_SLOW,
