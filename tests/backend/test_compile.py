@@ -45,6 +45,29 @@ def test_a_model_trains_in_cpp(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("triton_on_cpu")
+@pytest.mark.parametrize("frontend", ["inductor", "lowering"])
+@pytest.mark.parametrize("is_symbolic", [False, True])
+def test_pytorch_compiles_a_backward_when_it_first_runs(
+    frontend: str, is_symbolic: bool, tmp_path: Path
+) -> None:
+    # So nothing of it can be done while the forward is built, but where sizes that it is
+    # given are symbolic: then both are compiled before the forward runs.
+    def dumped() -> list[str]:
+        return sorted(path.name.partition("-")[0] for path in tmp_path.iterdir())
+
+    compiled = torch.compile(
+        lambda x: x.sin().sum(0),
+        backend="wrapperir",
+        dynamic=is_symbolic,
+        options={"frontend": frontend, "dump_dir": str(tmp_path)},
+    )
+    total = compiled(torch.randn(4, 3, requires_grad=True)).sum()
+    assert dumped() == (["backward", "forward"] if is_symbolic else ["forward"])
+    total.backward()
+    assert dumped() == ["backward", "forward"]
+
+
+@pytest.mark.usefixtures("triton_on_cpu")
 def test_a_dynamic_size_needs_one_compilation() -> None:
     compiled = torch.compile(
         lambda x: torch.softmax(x, -1) + x.shape[0], backend="wrapperir", dynamic=True
