@@ -98,7 +98,8 @@ def flatten(nest: Nest, prefix: str, symbols: SizeSymbols) -> FlatNest | None:
     """Return a nest as a list of instructions, its indices simplified.
 
     Names of values and axes begin with ``prefix``.  Axes of extent 1 are dropped, but for
-    the last inner axis.  ``None`` if inner loops run over different axes.
+    the last inner axis if values are scanned along it or there is no other.  ``None`` if
+    inner loops run over different axes.
     """
     loops = [step for step in nest.body if isinstance(step, InnerLoop)]
     inner = loops[0].axes if loops else ()
@@ -107,12 +108,15 @@ def flatten(nest: Nest, prefix: str, symbols: SizeSymbols) -> FlatNest | None:
         return None
     indices: dict[str, Expr] = {}
     sizes = IndexRanges({}, symbol_intervals(symbols))
-    parallel = _kept(nest.axes, prefix, indices, 0, sizes)
-    kept = _kept(inner, prefix, indices, 1, sizes)
+    code = list(instructions(nest.body))
+    long = _long(inner)
+    if not long or any(isinstance(each, Scan) for each in code):
+        long = (*_long(inner[:-1]), *inner[-1:])
+    parallel = _kept(nest.axes, _long(nest.axes), prefix, indices, sizes)
+    kept = _kept(inner, long, prefix, indices, sizes)
     for loop in loops:
         for axis, first in zip(loop.axes, inner, strict=True):
             indices[axis.name] = indices[first.name]
-    code = list(instructions(nest.body))
     values = {name: prefix + name for each in code for name in results(each)}
     ranges = IndexRanges.of_axes((*parallel, *kept), symbol_intervals(symbols))
     rename = Substitution(values, indices, simplify=ranges.simplify)
@@ -139,18 +143,21 @@ def _with_origins(instruction: Instruction, nest: Nest) -> Instruction:
     return instruction
 
 
+def _long(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
+    return tuple(axis for axis in axes if axis.extent != 1)
+
+
 def _kept(
     axes: tuple[Axis, ...],
+    long: tuple[Axis, ...],
     prefix: str,
     indices: dict[str, Expr],
-    least: int,
     sizes: IndexRanges,
 ) -> tuple[Axis, ...]:
     """Return the axes that stay, renamed, their extents simplified.
 
     Sets what replaces each axis in ``indices``.
     """
-    long = [axis for axis in axes if axis.extent != 1] or list(axes[:least])
     found: list[Axis] = []
     for axis in axes:
         if axis in long:
