@@ -137,8 +137,10 @@ class NumberNodes:
         ):
             return ARITHMETIC[op]
         if op is ExprOp.POW:
-            exponent = expr.args[1]
-            if isinstance(exponent, int) and 0 <= exponent <= LARGEST_POWER:
+            base, exponent = expr.args
+            is_small = isinstance(exponent, int) and 0 <= exponent <= LARGEST_POWER
+            # Code of graphs has no parentheses around a negative base that is a literal.
+            if is_small and not isinstance(base, int | float):
                 return operator.pow
         return _CALLS[op]
 

@@ -108,6 +108,12 @@ def test_conversions_are_those_of_the_interpreter(expr: Expr) -> None:
             run(expr, lambda numbers: numbers.index)
 
 
+@pytest.mark.parametrize("base", [-1, -2, -0.5])
+def test_the_sign_of_a_literal_is_part_of_the_base(base: float) -> None:
+    for exponent in (0, 1, 2):
+        assert_equal(run(Operation(ExprOp.POW, (base, exponent))), base**exponent)
+
+
 @given(EXPRESSIONS, EXPRESSIONS)
 def test_one_graph_computes_several(left: Expr, right: Expr) -> None:
     try:
