@@ -233,11 +233,18 @@ COPY = TEXT.replace(
 
 def test_a_copy_names_the_views_that_it_copies_and_who_reads_it() -> None:
     (line,) = explained("clone", COPY).lines
-    copy = ExplainedCopy(values=(), views=("t",), readers=(18,), whole=True)
-    assert line.copies == (copy,)
-    assert "      copies what it reads through t, for line 18\n" in format_explanation(
-        explained("clone", COPY)
+    copy = ExplainedCopy(
+        values=(),
+        views=("t",),
+        readers=(18,),
+        whole=True,
+        nodes=("clone",),
+        bytes=256,
     )
+    assert line.copies == (copy,)
+    shown = format_explanation(explained("clone", COPY))
+    words = "copies what it reads through t, 256 bytes, for clone, read by line 18"
+    assert f"      {words}\n" in shown
     assert [line.copies for line in explained(None).lines] == [(), ()]
 
 
@@ -264,7 +271,9 @@ def test_a_kernel_that_does_more_also_copies() -> None:
     (copy,) = line.copies
     assert not copy.whole
     shown = format_explanation(explained("@fused", text))
-    assert "      also copies, and reads through t, for line 17\n" in shown
+    words = "writes what it computes as clone lays it out, without another copy"
+    rest = ", and reads through t, 256 bytes, read by line 17, returned"
+    assert f"      {words}{rest}\n" in shown
 
 
 TWO_LOOPS = """\
@@ -302,9 +311,18 @@ def test_what_separate_loops_write_has_its_own_nodes_and_readers() -> None:
     assert (read.does, later.others) == (("reads",), ())
     (kernel, *_) = explained("@both", TWO_LOOPS).lines
     (copy,) = kernel.copies
-    assert copy == ExplainedCopy(values=("z",), views=("t",), readers=(15,), whole=True)
+    assert copy == ExplainedCopy(
+        values=("z",),
+        views=("t",),
+        readers=(15,),
+        whole=True,
+        nodes=("clone",),
+        bytes=256,
+        returned=True,
+    )
     shown = format_explanation(explained("@both", TWO_LOOPS))
-    assert "      copies to %z what it reads through t, for line 15\n" in shown
+    words = "copies what it reads through t to %z, 256 bytes, for clone"
+    assert f"      {words}, read by line 15, returned\n" in shown
     nodes = [x.origin.name for x in explained("%z", TWO_LOOPS).nodes]
     assert nodes == ["clone", "t"]
     nodes = [x.origin.name for x in explained("%y", TWO_LOOPS).nodes]

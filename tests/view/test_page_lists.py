@@ -1,9 +1,12 @@
 """Lists of the page: what is cut can be opened, and equal layers are together."""
 
+import re
+
 import pytest
 from playwright.sync_api import Page
 
 from tests.report.conftest import Opener
+from tests.report.test_copies import FUSED_COPY
 from tests.report.test_explanation import TWO_LOOPS
 from tests.view.test_view_page import viewed
 from wrapperir.emit.pipeline import find_emitter
@@ -77,7 +80,7 @@ def test_lines_and_nodes_of_equal_layers_are_together_in_the_details(page: Page)
     page.locator("#details .more", has_text="12 times").click()
     assert "extern_kernel aten.mm.default(%c4, %w)" in details.inner_text()
     assert "mm_4" not in details.inner_text()
-    page.locator("#details .more", has_text="and 11 more").first.click()
+    page.locator("#details .more", has_text=re.compile("and 11 more$")).first.click()
     assert "mm_4" in details.inner_text()
 
 
@@ -194,7 +197,8 @@ def test_the_search_lists_the_lines_that_copy(opener: Opener, wanted: str) -> No
     page.fill("#search", wanted)
     result = page.locator("#results .result", has_text="copies").first
     result.wait_for()
-    assert result.inner_text() == "13why there is a copy: copies to %z for clone, @both"
+    words = "copies to %z for clone, 256 bytes, returned, @both"
+    assert result.inner_text() == f"13why there is a copy: {words}"
     assert page.locator("#results .group").first.inner_text() == "copies"
     result.click()
     assert page.locator("#details h2").inner_text() == "line 13"
@@ -207,8 +211,8 @@ def test_each_copy_of_a_kernel_has_a_reason_and_a_value_its_own_nodes(
     page = opener.open(format_view(viewed(TWO_LOOPS, [])), height=1000)
     page.locator(".panel[data-name=program] .line", has_text="kernel_call").first.click()
     details = page.locator("#details")
-    copies = details.locator(".item", has_text="copies what these views").inner_text()
-    assert copies.replace(" ", "").startswith("line13to%zcopies")
+    copies = details.locator(".item", has_text="copies its argument").inner_text()
+    assert copies.replace(" ", "").startswith("line13copiesitsargumentto%zthrough")
     assert "line 15, aten.neg.default" in copies
     details.locator("button", has_text="%z").first.click()
     assert page.locator("#details h2").inner_text() == "value %z"
@@ -255,3 +259,22 @@ def test_calls_are_in_their_order_if_that_is_asked_for(page: Page) -> None:
     assert rows(page, "kernels") == ["aten.clone.default", "aten.mm.default"]
     firsts = page.locator(".panel[data-name=kernels] .row:not(.head) .first")
     assert firsts.all_inner_texts() == ["5", "6"]
+
+
+def test_a_copy_that_is_fused_is_shown_with_what_is_copied_and_for_whom(
+    opener: Opener,
+) -> None:
+    page = opener.open(format_view(viewed(FUSED_COPY, [])), height=1000)
+    listed = page.locator(".panel[data-name=program] .line")
+    listed.filter(has_text="kernel_call").first.click()
+    details = page.locator("#details")
+    assert "Why there are copies" in details.inner_text()
+    shown = [text.replace(" ", "") for text in details.locator(".item").all_inner_texts()]
+    facts = "fromcontiguoustochannelslast,288bytes,forconv(convolution);"
+    assert any(f"copies%wto%v,{facts}thecopyisreadbyline17" in each for each in shown)
+    assert any("copies%ytoapartof%c,256bytes,returned,forcat" in each for each in shown)
+    assert any(each.endswith("fusedwithsin,cat") for each in shown)
+    listed.filter(has_text="convolution.default").first.click()
+    assert "Why there is a copy" in details.inner_text()
+    details.locator("button", has_text="%w").first.click()
+    assert page.locator("#details h2").inner_text() == "value %w"

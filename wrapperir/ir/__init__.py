@@ -61,6 +61,7 @@ from wrapperir.ir.kernel import ConstexprParameter as ConstexprParameter
 from wrapperir.ir.kernel import DescriptorParameter as DescriptorParameter
 from wrapperir.ir.kernel import KernelChoice as KernelChoice
 from wrapperir.ir.kernel import KernelConfig as KernelConfig
+from wrapperir.ir.kernel import KernelCopy as KernelCopy
 from wrapperir.ir.kernel import KernelSize as KernelSize
 from wrapperir.ir.kernel import Language as Language
 from wrapperir.ir.kernel import Parameter as Parameter

@@ -10,6 +10,7 @@ from wrapperir.ir.kernel import (
     Constant,
     KernelChoice,
     KernelConfig,
+    KernelCopy,
     KernelSize,
     Language,
     Parameter,
@@ -50,6 +51,11 @@ class KernelDefinitionLine(Line):
         """The vector instructions that a C++ kernel is written with, if it says so."""
         found = dict(self.metadata).get(VECTORS)
         return None if found is None else str(found)
+
+    @property
+    def copies(self) -> tuple[KernelCopy, ...]:
+        """The copies that the kernel makes, if it says so."""
+        return KernelCopy.of(self.metadata)
 
 
 @frozen(kw_only=True)

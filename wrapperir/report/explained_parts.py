@@ -29,17 +29,32 @@ class ExplainedNode:
 
 @frozen
 class ExplainedCopy:
-    """Why a line copies: the nodes whose views it copies, and who reads the copy.
+    """Why a line copies, as a :class:`~wrapperir.report.CopyReason` says.
 
-    ``values`` are what it writes the copy to, if it writes others too.  ``readers`` are the
-    numbers of lines in the text.  What is not ``whole`` is more than a copy, and has other
-    views too.
+    ``values`` are what it writes the copy to, if it writes others too or ``sources`` are
+    known.  ``readers`` are the numbers of lines in the text.
     """
 
     values: tuple[str, ...]
     views: tuple[str, ...]
     readers: tuple[int, ...]
     whole: bool
+    nodes: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    layouts: tuple[str, ...] = ()
+    part_of: str | None = None
+    bytes: int | None = None
+    fused: tuple[str, ...] = ()
+    returned: bool = False
+
+
+@frozen
+class ReadCopy:
+    """A copy that a line reads: the number of the line that makes it, and its values."""
+
+    line: int
+    values: tuple[str, ...]
+    sources: tuple[str, ...]
 
 
 @frozen
@@ -63,6 +78,7 @@ class ExplainedLine:
     modules: tuple[str, ...] = ()
     equal_to: int | None = None
     copies: tuple[ExplainedCopy, ...] = ()
+    read_copies: tuple[ReadCopy, ...] = ()
 
 
 @frozen

@@ -24,6 +24,7 @@ from wrapperir.report.explained_parts import (
     ExplainedLine,
     ExplainedNode,
     Explanation,
+    ReadCopy,
     SubjectKind,
 )
 from wrapperir.report.line_flow import line_flow
@@ -240,6 +241,7 @@ class _SubjectSearch:
             modules=line_modules(line, self.table),
             equal_to=self._number(self.equal[found.index]),
             copies=tuple(self._copies(found.index)),
+            read_copies=tuple(self._read_copies(found.index)),
         )
 
     def _copies(self, line: int) -> Iterator[ExplainedCopy]:
@@ -247,11 +249,25 @@ class _SubjectSearch:
             others = len(self.flow.writes[line]) > len(reason.values)
             numbers = map(self._number, reason.readers)
             yield ExplainedCopy(
-                values=reason.values if others else (),
+                values=reason.values if others or reason.sources else (),
                 views=reason.views,
                 readers=tuple(x for x in numbers if x is not None),
                 whole=reason.whole,
+                nodes=reason.nodes,
+                sources=reason.sources,
+                layouts=reason.layouts,
+                part_of=reason.part_of,
+                bytes=reason.bytes,
+                fused=reason.fused,
+                returned=reason.returned,
             )
+
+    def _read_copies(self, reader: int) -> Iterator[ReadCopy]:
+        for line, reasons in self.copies.items():
+            number = self._number(line)
+            for reason in reasons:
+                if reason.whole and reader in reason.readers and number is not None:
+                    yield ReadCopy(number, reason.values, reason.sources)
 
     def _number(self, index: int) -> int | None:
         position = self.positions.get(self.found[index].path)

@@ -16,7 +16,7 @@ from wrapperir.report.explained_parts import (
     SubjectKind,
 )
 from wrapperir.report.model_parameters import ModelParameter
-from wrapperir.report.text import counted, visible
+from wrapperir.report.text import counted, format_bytes, visible
 from wrapperir.text import format_type
 
 _MOST = 6
@@ -107,21 +107,45 @@ def _rows_of_equal(equal: list[ExplainedLine]) -> Iterator[str]:
     if line.others:
         yield f"      fused with {listed(line.others)}"
     for copy in line.copies:
-        yield f"      {_copy_text(copy)}"
+        yield f"      {''.join(_copy_words(copy))}"
+    for read in line.read_copies:
+        of = f" of {_values(read.sources)}" if read.sources else ""
+        yield f"      reads a copy{of} in {_values(read.values)}, made by line {read.line}"
     if line.passes:
         yield f"      by {', '.join(line.passes)}"
 
 
-def _copy_text(copy: ExplainedCopy) -> str:
+def _copy_words(copy: ExplainedCopy) -> Iterator[str]:
+    """Yield what a line copies to where, what for, and what it does beside that."""
+    to = f" to {_values(copy.values)}" if copy.values else ""
+    if copy.values == (copy.part_of,):
+        to = f" to a part of %{copy.part_of}"
+    elif copy.part_of is not None:
+        to += f", a part of %{copy.part_of}"
     views = f" through {listed(copy.views)}" if copy.views else ""
-    to = f" to {listed(tuple(f'%{name}' for name in copy.values))}" if copy.values else ""
-    does = f"copies{to} what it reads{views}"
-    if not copy.whole:
-        does = f"also copies{to}, and reads{views}" if views else f"also copies{to}"
-    if not copy.readers:
-        return does
-    readers = listed(tuple(map(str, copy.readers)))
-    return f"{does}, for line{'s'[: len(copy.readers) > 1]} {readers}"
+    if copy.whole:
+        yield f"copies {_values(copy.sources) or 'what it reads'}{views}{to}"
+    else:
+        yield f"writes what it computes{to} as {listed(copy.nodes)} lays it out"
+        yield ", without another copy"
+        yield f", and reads{views}" if views else ""
+    if copy.layouts:
+        yield f", from {' and '.join(copy.layouts[:-1])} to {copy.layouts[-1]}"
+    if copy.bytes is not None:
+        yield f", {format_bytes(copy.bytes)}"
+    if copy.nodes and copy.whole:
+        yield f", for {listed(copy.nodes)}"
+    if copy.readers:
+        numbers = listed(tuple(map(str, copy.readers)))
+        yield f", read by line{'s'[: len(copy.readers) > 1]} {numbers}"
+    if copy.returned:
+        yield ", returned"
+    if copy.fused:
+        yield f"; fused with {listed(copy.fused)}"
+
+
+def _values(names: Iterable[str]) -> str:
+    return listed(tuple(f"%{name}" for name in names))
 
 
 def listed(names: tuple[str, ...]) -> str:
@@ -229,8 +253,19 @@ def line_object(line: ExplainedLine) -> dict[str, object]:
                 "views": copy.views,
                 "readers": copy.readers,
                 "whole": copy.whole,
+                "nodes": copy.nodes,
+                "sources": copy.sources,
+                "layouts": copy.layouts,
+                "part_of": copy.part_of,
+                "bytes": copy.bytes,
+                "fused_with": copy.fused,
+                "returned": copy.returned,
             }
             for copy in line.copies
+        ],
+        "read_copies": [
+            {"line": read.line, "values": read.values, "sources": read.sources}
+            for read in line.read_copies
         ],
     }
 

@@ -1,6 +1,6 @@
 """Which lines write the bytes that a line reads."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from attrs import field, frozen
@@ -10,6 +10,7 @@ from wrapperir.ir.blocks import walk_places
 from wrapperir.ir.effects import Effects, NestedBlock, Origin
 from wrapperir.ir.line_effects import LineEffects
 from wrapperir.ir.mentions import buffers_in
+from wrapperir.report.declared_copies import DeclaredCopies
 
 T = TypeVar("T")
 
@@ -23,7 +24,7 @@ class LineWrite:
 
     A kernel of several values may compute them from different nodes.  The line that makes
     memory names the nodes of what writes it first, and so of the first kernel that writes
-    it only these are ``origins``.
+    it only these are ``origins``.  A copy has those of the line that names it.
     """
 
     name: str
@@ -38,7 +39,8 @@ class LineFlow:
     Lines are indices in the order of the text.  ``sources`` has the lines that last wrote
     what a line reads, ``reads`` these with the name of the memory that they wrote, and
     ``views`` the lines whose views it reads that through.  ``writes`` has what a line
-    writes, and ``memories`` the names of all memory that it reads.
+    writes, and ``memories`` the names of all memory that it reads.  ``roots`` are the names
+    of the memory of views and elements.
     """
 
     lines: tuple[BodyLine, ...]
@@ -48,6 +50,7 @@ class LineFlow:
     views: tuple[tuple[int, ...], ...]
     writes: tuple[tuple[LineWrite, ...], ...]
     memories: tuple[tuple[str, ...], ...]
+    roots: Mapping[str, str]
 
     def users(self) -> dict[str, tuple[int, ...]]:
         """Return the lines that read or write memory, by its name."""
@@ -90,7 +93,7 @@ def line_flow(program: Program) -> LineFlow:
     effects_of = LineEffects.of_program(program)
     lines = tuple(line for line, _ in walk_places(program.lines))
     effects = tuple(map(effects_of.visit, lines))
-    values = _Values()
+    values = _Values(DeclaredCopies(program))
     for index, done in enumerate(effects):
         values.enter(index, lines[index], done)
     return LineFlow(
@@ -101,6 +104,7 @@ def line_flow(program: Program) -> LineFlow:
         views=tuple(values.views),
         writes=tuple(values.writes),
         memories=tuple(values.memories),
+        roots=values.roots,
     )
 
 
@@ -117,15 +121,18 @@ def _written_only(line: BodyLine) -> frozenset[str]:
 class _Values:
     """What is known of values so far: their memory, and what wrote it last."""
 
+    declared: DeclaredCopies
     reads: list[tuple[tuple[int, str], ...]] = field(factory=list[Any])
     views: list[tuple[int, ...]] = field(factory=list[tuple[int, ...]])
     writes: list[tuple[LineWrite, ...]] = field(factory=list[tuple[LineWrite, ...]])
     memories: list[tuple[str, ...]] = field(factory=list[tuple[str, ...]])
-    _roots: dict[str, str] = field(factory=dict[str, str])
+    roots: dict[str, str] = field(factory=dict[str, str])
     _viewed: dict[str, tuple[int, ...]] = field(factory=dict[str, tuple[int, ...]])
     _writers: dict[str, int] = field(factory=dict[str, int])
     _makers: dict[str, tuple[str, ...]] = field(factory=dict[str, tuple[str, ...]])
     """The origins of the line that made memory, until another writes it."""
+    _namers: dict[str, tuple[str, ...]] = field(factory=dict[str, tuple[str, ...]])
+    """The origins of the line that made a name."""
 
     def enter(self, index: int, line: BodyLine, done: Effects) -> None:
         """Add what a line reads, then what it defines and writes."""
@@ -142,9 +149,10 @@ class _Values:
         new: list[str] = []
         for made in done.definitions:
             self._viewed.pop(made.name, None)
-            self._roots[made.name] = made.name
+            self._namers[made.name] = origins_of(line)
+            self.roots[made.name] = made.name
             if made.source is not None and made.origin in _SHARING:
-                root = self._roots[made.name] = self._root(made.source)
+                root = self.roots[made.name] = self._root(made.source)
                 own = (index,) if made.origin is Origin.VIEW else ()
                 self._viewed[made.name] = (*self._viewed.get(made.source, ()), *own)
                 if made.origin is Origin.MOVED:
@@ -156,9 +164,18 @@ class _Values:
                 self._makers[made.name] = origins_of(line)
         names = _each((*new, *(each.name for each in done.accesses if each.writes)))
         has_loops = isinstance(line, KernelCallLine) and len(names) > 1
-        self.writes.append(
-            tuple([self._written(name, line, has_loops=has_loops) for name in names])
-        )
+        declared = self.declared.of(line) if has_loops else ()
+        copied = {copy.target for copy in declared}
+        written: list[LineWrite] = []
+        for name in names:
+            namer = self._namers.get(name, ())
+            if name in copied and namer:
+                here = [each for each in namer if each in origins_of(line)]
+                origins = tuple(here) or namer  # kernels do not name whom they copy for
+                written.append(LineWrite(name, self._root(name), origins))
+            else:
+                written.append(self._written(name, line, has_loops=has_loops))
+        self.writes.append(tuple(written))
         for value in self.writes[-1]:
             self._writers[value.memory] = index
             self._makers.pop(value.memory, None)
@@ -174,11 +191,11 @@ class _Values:
             nested.block.parameters, nested.operands, strict=False
         ):
             if isinstance(operand, BufferRef):
-                self._roots[parameter.name] = self._root(operand.name)
+                self.roots[parameter.name] = self._root(operand.name)
                 self._viewed[parameter.name] = self._viewed.get(operand.name, ())
 
     def _root(self, name: str) -> str:
-        return self._roots.get(name, name)
+        return self.roots.get(name, name)
 
 
 def _each(items: Iterable[T]) -> tuple[T, ...]:

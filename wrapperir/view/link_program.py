@@ -69,7 +69,7 @@ def link_program(
         places=tuple(places),
         kernels=_kernels(shown),
         files=tuple(map(read_file, files)),
-        copies=_copies(program, flow),
+        copies=_copies(program, values, flow),
         values=_values(program, flow),
         parameters=_parameters(program, flow),
         codes=tuple(codes),
@@ -101,18 +101,28 @@ def _nodes(program: wir.Program) -> tuple[LinkedNode, ...]:
     )
 
 
-def _copies(program: wir.Program, flow: LineFlow) -> tuple[LinkedCopy, ...]:
+def _copies(
+    program: wir.Program, values: Mapping[str, wir.Number], flow: LineFlow
+) -> tuple[LinkedCopy, ...]:
     nodes = {name: index for index, name in enumerate(origins_by_name(program))}
     return tuple(
         LinkedCopy(
             line=line,
-            values=reason.values if len(flow.writes[line]) > len(reason.values) else (),
+            values=reason.values
+            if reason.sources or len(flow.writes[line]) > len(reason.values)
+            else (),
             nodes=tuple(nodes[name] for name in reason.nodes),
             views=tuple(nodes[name] for name in reason.views),
             readers=reason.readers,
             whole=reason.whole,
+            sources=reason.sources,
+            layouts=reason.layouts,
+            part_of=reason.part_of,
+            bytes=reason.bytes,
+            fused=tuple(nodes[name] for name in reason.fused),
+            returned=reason.returned,
         )
-        for line, reasons in copy_reasons(program, flow).items()
+        for line, reasons in copy_reasons(program, flow, values).items()
         for reason in reasons
     )
 

@@ -72,10 +72,10 @@ class LinkedKernel:
 
 @frozen(kw_only=True)
 class LinkedCopy:
-    """Why a line copies: the nodes that copy, the views that they copy, and who reads it.
+    """Why a line copies, as a :class:`~wrapperir.report.CopyReason` says.
 
-    ``values`` are what it writes the copy to, if it writes others too.  What is ``whole``
-    is only a copy.
+    ``values`` are what it writes the copy to, if it writes others too or ``sources`` are
+    known.
     """
 
     line: int
@@ -84,6 +84,12 @@ class LinkedCopy:
     views: tuple[int, ...]
     readers: tuple[int, ...]
     whole: bool
+    sources: tuple[str, ...] = ()
+    layouts: tuple[str, ...] = ()
+    part_of: str | None = None
+    bytes: int | None = None
+    fused: tuple[int, ...] = ()
+    returned: bool = False
 
 
 @frozen(kw_only=True)

@@ -51,6 +51,7 @@ _OWN = (
         "memory_pane.js",
         "passes_pane.js",
         "decisions.js",
+        "copies.js",
         "details.js",
         "search.js",
         "view.js",

@@ -120,7 +120,7 @@ def _may_own(graph: Any, name: str, type: wir.ValueType) -> bool:
 
 
 def _finished_definitions(session: "Session") -> tuple[wir.DefinitionLine, ...]:
-    """Return the kernels, with the accesses that their calls have shown."""
+    """Return the kernels, with the accesses and copies that their calls have shown."""
     definitions = dict(session.definitions)
     for (name, position), access in session.accesses.items():
         definition = definitions[name]
@@ -131,6 +131,11 @@ def _finished_definitions(session: "Session") -> tuple[wir.DefinitionLine, ...]:
             definition,
             parameters=tuple(known if p is parameter else p for p in definition.parameters),
         )
+    for name, copies in session.copies.items():
+        definition = definitions[name]
+        assert isinstance(definition, wir.KernelDefinitionLine)
+        metadata = (*definition.metadata, *(each.metadata for each in copies))
+        definitions[name] = evolve(definition, metadata=metadata)
     return tuple(
         evolve(line, parameters=united_parameters(line, definitions))
         if isinstance(line, wir.MultiKernelLine)

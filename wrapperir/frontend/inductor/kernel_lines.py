@@ -15,6 +15,7 @@ from torch._inductor.cpu_vec_isa import pick_vec_isa
 from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.aten.values import lower_device
+from wrapperir.frontend.inductor.kernel_copies import kernel_copies
 from wrapperir.frontend.inductor.kernel_origins import parts_of_values
 from wrapperir.frontend.inductor.scope import BlockScope
 from wrapperir.frontend.inductor.triton_kernel import (
@@ -180,6 +181,7 @@ def append_call(
     for buffer in written:
         scope.write(buffer)
     computed = scope.session.computed.get(id(line), [])
+    _note_copies(scope, kernels, values, computed)
     given = {value for value in values if isinstance(value, str)}
     for parts, names in parts_of_values(computed, given):
         provenance = scope.provenance(*parts)
@@ -196,6 +198,20 @@ def append_call(
             provenance=scope.provenance(*computed),
         )
     )
+
+
+def _note_copies(
+    scope: BlockScope,
+    kernels: Sequence[wir.KernelDefinitionLine],
+    values: Sequence[Any],
+    computed: Sequence[Any],
+) -> None:
+    for kernel in kernels:
+        parameters = wir.runtime_parameters(kernel.parameters)
+        pairs = zip(values, parameters, strict=True)
+        names = {value: each.name for value, each in pairs if isinstance(value, str)}
+        if kernel.name not in scope.session.copies:
+            scope.session.copies[kernel.name] = kernel_copies(computed, names)
 
 
 def _note_access(

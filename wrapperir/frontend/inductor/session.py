@@ -21,7 +21,7 @@ from wrapperir.frontend.named_program import ProgramNames, name_program
 from wrapperir.frontend.output_code import ShownCode, show_output_code
 from wrapperir.frontend.passed_objects import PassedObjects
 from wrapperir.frontend.provenance import TracedOrigins
-from wrapperir.ir import Access, DefinitionLine, Program, Provenance
+from wrapperir.ir import Access, DefinitionLine, KernelCopy, Program, Provenance
 
 if TYPE_CHECKING:
     from torch._inductor.graph import GraphLowering
@@ -95,6 +95,10 @@ class Session:
     """Constants that a nested block writes."""
     accesses: dict[tuple[str, int], Access] = field(factory=dict[tuple[str, int], Access])
     """Access modes that calls show, by kernel and position of the runtime parameter."""
+    copies: dict[str, tuple[KernelCopy, ...]] = field(
+        factory=dict[str, tuple[KernelCopy, ...]]
+    )
+    """The copies that each kernel makes, by its name."""
     user_kernels: dict[str, frozenset[str]] = field(factory=dict[str, frozenset[str]])
     """The user's own Triton kernels, and the parameters that each writes."""
     multi_kernels: MultiKernels = field(factory=MultiKernels)

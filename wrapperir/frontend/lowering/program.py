@@ -14,6 +14,7 @@ from wrapperir.frontend.aten.graph import lower_nodes
 from wrapperir.frontend.aten.scope import Elements, GraphScope, Poison
 from wrapperir.frontend.lowering.graph import LoweredGraph
 from wrapperir.frontend.lowering.padding import is_padded, is_product
+from wrapperir.lowering.copies import launch_copies
 from wrapperir.lowering.kernel import KernelLaunch
 from wrapperir.lowering.loops import BufferView, ExternCall
 from wrapperir.lowering.renderer import KernelSequence, LoopKernel, Renderer
@@ -82,18 +83,22 @@ class ScheduleLines:
             offset=resolve(type.offset),
         )
 
-    def _define(self, kernel: LoopKernel | KernelSequence) -> None:
+    def _define(self, launch: KernelLaunch | SequenceLaunch) -> None:
+        kernel = launch.kernel
         if kernel.name in self.definitions:
             return
         if isinstance(kernel, KernelSequence):
             definition = _renderer_of(kernel.parts[0].kernel).render_sequence(kernel)
         else:
             definition = _renderer_of(kernel).render_kernel(kernel)
-        self.definitions[kernel.name] = definition
+        copies = [each.metadata for each in launch_copies(launch)]
+        self.definitions[kernel.name] = evolve(
+            definition, metadata=(*definition.metadata, *copies)
+        )
 
     def _launch(self, launch: KernelLaunch | SequenceLaunch) -> None:
         kernel = launch.kernel
-        self._define(kernel)
+        self._define(launch)
         for result, source in launch.in_place:
             self._reuse(result, source, self._made_by(launch, result))
         device = wir.CPU

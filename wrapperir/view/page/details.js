@@ -26,7 +26,7 @@ class Details {
     const isPeak = this.isPeak(lit.target);
     if (isPeak) this.alive(lit.target.index);
     this.lines(found);
-    this.copies(found);
+    this.copies(lit);
     this.kernels([...lit.kernels]);
     this.stacks([...lit.nodes]);
     this.parameters(lit);
@@ -199,50 +199,20 @@ class Details {
     });
   }
 
-  // Why lines copy: the views that they copy, and the lines that read the copies.
-  copies(found) {
-    const { copies, lines } = this.view.links;
-    const ofLines = new Set(found);
-    const told = [...copies.line.keys()].filter((copy) => ofLines.has(copies.line[copy]));
+  // Why lines copy, and why there are copies for what is pinned.
+  copies(lit) {
+    const copies = new Copies(this.view.links);
+    const told = copies.of(lit);
     if (!told.length) return;
-    this.heading(told.length === 1 ? "Why there is a copy" : "Why there are copies");
-    this.list(groupBy(told, (copy) => this.placeAmongCopies(copy)), (row, [copy, ...others]) => {
-      this.copy(row, copy);
+    const are = told.filter((copy) => this.view.links.copies.whole[copy]);
+    this.heading(are.length ? `Why there ${are.length === 1 ? "is a copy" : "are copies"}` : "Why there is no copy");
+    this.list(groupBy(told, (copy) => copies.likeness(copy)), (row, [copy, ...others]) => {
+      copies.show(this, row, copy);
       if (others.length) {
         addOpener(row, `and ${others.length} more for equal layers`, (place) => {
-          for (const other of others) this.copy(addSpan(place, "", "place"), other);
+          for (const other of others) copies.show(this, addSpan(place, "", "place"), other);
         });
       }
-    });
-  }
-
-  // The same for the same copy of equal lines: a line has its copies in the order of what it writes.
-  placeAmongCopies(copy) {
-    const { copies, lines } = this.view.links;
-    const line = copies.line[copy];
-    return `${lines.alike[line]} ${copy - copies.line.indexOf(line)}`;
-  }
-
-  copy(row, copy) {
-    const { copies, lines } = this.view.links;
-    const line = copies.line[copy];
-    this.goTo(row, { kind: "line", index: line }, `line ${lines.number[line]}`);
-    if (copies.values[copy].length) {
-      row.append("to ");
-      for (const name of copies.values[copy]) this.goTo(row, { kind: "value", index: name }, `%${name}`, "mono");
-    }
-    const { [copy]: isWhole } = copies.whole;
-    if (copies.views[copy].length) {
-      row.append(isWhole ? "copies what these views of its argument give: " : "also copies; it reads through these views: ");
-      addSome(row, copies.views[copy], MOST_IN_ROW, (parent, node) => this.node(parent, node));
-    } else row.append(isWhole ? "copies its argument " : "also copies ");
-    row.append("for ");
-    for (const node of copies.nodes[copy]) this.node(row, node);
-    if (!copies.readers[copy].length) return;
-    row.append("; the copy is read by ");
-    addSome(row, copies.readers[copy], MOST_IN_ROW, (parent, reader) => {
-      const text = `line ${lines.number[reader]}, ${this.view.links.calledBy(reader)}`;
-      this.goTo(parent, { kind: "line", index: reader }, text).title = lines.text[reader];
     });
   }
 

@@ -332,12 +332,9 @@ class View {
 
   // The lines that copy, found by that word.
   searchedCopies() {
-    const { copies, lines, nodes } = this.links;
-    const rows = copies.line.map((line, copy) => {
-      const to = copies.values[copy].length ? ` to ${copies.values[copy].map((name) => `%${name}`).join(", ")}` : "";
-      const users = copies.nodes[copy].map((node) => nodes.name[node]).join(", ");
-      return `why there is a copy: copies${to} for ${users}, ${this.links.calledBy(line)}`;
-    });
+    const { copies, lines } = this.links;
+    const words = new Copies(this.links);
+    const rows = copies.line.map((_, copy) => words.text(copy));
     return { group: "copies", rows, numbers: (copy) => lines.number[copies.line[copy]], go: (copy) => {
       this.openPanel("program");
       this.pin({ kind: "line", index: copies.line[copy] });

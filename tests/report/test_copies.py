@@ -1,0 +1,110 @@
+"""Copies that kernels declare are told with what is copied, to which layout, for whom."""
+
+import json
+
+from tests.report.test_explanation import explained
+from wrapperir.ir import KernelCopy, KernelDefinitionLine
+from wrapperir.report import (
+    copy_reasons,
+    format_explanation,
+    format_explanation_json,
+    line_flow,
+)
+from wrapperir.text import parse_program
+from wrapperir.verify import verify
+
+FUSED_COPY = """\
+wrapperir 1
+
+kernel_definition @fused cpp(x: read f32*, w: read f32*, \
+y: write f32*, v: write f32*, c: write f32*) {
+  entry = fused
+  metadata "copies.v.w" = "all"
+  metadata "copies.c.y" = 64
+  source {
+    | extern "C" void fused(const float*, const float*, float*, float*, float*) {}
+  }
+}
+
+program @main(%x: f32[1, 4, 4, 4], %w: f32[2, 4, 3, 3]) {
+  %y = allocate f32[1, 4, 4, 4; stride 64, 1, 16, 4] from(sin)
+  %v = allocate f32[2, 4, 3, 3; stride 36, 1, 12, 4] from(conv)
+  %c = allocate f32[1, 8, 4, 4] from(cat)
+  kernel_call @fused(%x, %w, %y, %v, %c) from(sin, cat)
+  %z = extern_kernel aten.convolution.default(%y, %v) : f32[1, 2, 2, 2] from(conv)
+  free %y
+  free %v
+  return %z, %c
+}
+
+origins {
+  sin: aten.sin.default
+  conv: aten.convolution.default
+  cat: aten.cat.default
+}
+"""
+
+
+def test_a_copy_for_a_call_that_is_fused_is_told_with_its_layouts() -> None:
+    program = parse_program(FUSED_COPY)
+    assert verify(program) == ()
+    (laid_out, joined) = explained("@fused", FUSED_COPY).lines[0].copies
+    assert laid_out.sources == ("w",)
+    assert laid_out.layouts == ("contiguous", "channels last")
+    shown = format_explanation(explained("@fused", FUSED_COPY))
+    assert (
+        "copies %w to %v, from contiguous to channels last, 288 bytes, for conv, read by "
+        "line 17; fused with sin, cat\n" in shown
+    )
+    assert (
+        "copies %y to a part of %c, 256 bytes, for cat, returned; fused with sin\n" in shown
+    )
+    assert joined.part_of == "c"
+    document = json.loads(format_explanation_json(explained("@fused", FUSED_COPY)))
+    assert document["lines"][0]["copies"][0]["fused_with"] == ["sin", "cat"]
+
+
+def test_who_reads_a_copy_says_so() -> None:
+    (*_, call) = explained("conv", FUSED_COPY).lines
+    (read,) = call.read_copies
+    assert (read.line, read.values, read.sources) == (16, ("v",), ("w",))
+    shown = format_explanation(explained("conv", FUSED_COPY))
+    assert "      reads a copy of %w in %v, made by line 16\n" in shown
+    made, _ = explained("%v", FUSED_COPY).lines[:2]
+    assert made.nodes == ("conv",)
+    assert [x.origin.name for x in explained("%v", FUSED_COPY).nodes] == ["conv"]
+
+
+def test_an_operator_that_moves_elements_does_not_copy() -> None:
+    text = FUSED_COPY.replace("aten.cat.default", "aten.flip.default")
+    program = parse_program(text)
+    ((laid_out,),) = copy_reasons(program, line_flow(program)).values()
+    assert laid_out.values == ("v",)
+
+
+def test_metadata_that_names_no_parameter_is_left_out() -> None:
+    text = FUSED_COPY.replace('"copies.v.w" = "all"', '"copies.v.other" = "all"')
+    program = parse_program(text.replace('"copies.c.y" = 64', '"copies.c" = true'))
+    assert verify(program) == ()
+    assert copy_reasons(program, line_flow(program)) == {}
+    (kernel,) = program.definitions
+    assert isinstance(kernel, KernelDefinitionLine)
+    assert kernel.copies == (KernelCopy("v", "other", whole=True),)
+
+
+def test_an_operator_that_joins_copies_its_arguments() -> None:
+    text = """\
+wrapperir 1
+
+program @main(%x: f32[4], %y: f32[4]) {
+  %z = extern_kernel aten.cat.default([%x, %y]) : f32[8] from(cat)
+  return %z
+}
+
+origins {
+  cat: aten.cat.default
+}
+"""
+    (line,) = explained("cat", text).lines
+    (copy,) = line.copies
+    assert (copy.nodes, copy.bytes, copy.returned) == (("cat",), 32, True)
