@@ -113,3 +113,50 @@ def test_the_page_has_loops_and_decisions(stages: LoweringStages, opener: Opener
     row.click()
     pinned = page.locator(".panel[data-name=program] .line[data-pinned=line]")
     assert any("aten.mm" in text for text in pinned.all_inner_texts())
+
+
+class TwoLaunches(torch.nn.Module):
+    """Two launches of several kernels each, of which they have one in common."""
+
+    def forward(self, x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = x @ w
+        first = y.sin().sum(0), y.cos().sum(1)
+        z = (y * first[0]) @ w
+        return *first, z.exp().sum(0), z.cos().sum(1)
+
+
+def test_loops_that_several_launches_run_lead_to_all_of_them(opener: Opener) -> None:
+    inputs = torch.randn(16, 32), torch.randn(32, 32)
+    stages = lower_exported(torch.export.export(TwoLaunches(), inputs))
+    program = stages.lowered.program
+    assert len(stages.joined) == len(program.definitions) == 2
+    (name,) = set.intersection(
+        *({part.kernel.name for part in each.kernel.parts} for each in stages.joined)
+    )
+    schedule, _ = links(stages).codes().files
+    rows = schedule.text.split("\n")
+    kernels = {
+        rows[x.begin - 1].split("(")[0]: (x.kernel, *x.others)
+        for x in schedule.ranges
+        if x.kernel is not None
+    }
+    assert kernels.pop(f"kernel {name}") == (0, 1)
+    assert {*kernels.values()} == {(0,), (1,)}
+    text, positions = format_with_positions(program)
+    view = view_program(
+        ProgramText(program, text, positions), "model.py", {}, [], stages=links(stages)
+    )
+    page = opener.open(format_view(view), height=1000)
+    code = page.locator(".panel[data-name=code]")
+    for index, definition in enumerate(program.definitions):
+        page.evaluate(f"view.pin({{ kind: 'kernel', index: {index} }})")
+        assert page.locator("#details h2").inner_text() == f"kernel @{definition.name}"
+        lit = code.locator(".line[data-pinned=kernel]", has_text="kernel ")
+        parts = stages.joined[index].kernel.parts
+        shown = [text.split("(")[0].split()[-1] for text in lit.all_inner_texts()]
+        assert sorted(shown) == sorted(part.kernel.name for part in parts)
+    code.locator(".line", has_text=f"kernel {name}(").first.click()
+    assert page.locator("#details h2").inner_text() == "kernels " + ", ".join(
+        f"@{definition.name}" for definition in program.definitions
+    )
+    assert "2 lines of the program" in page.locator("#details").inner_text()

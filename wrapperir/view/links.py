@@ -127,7 +127,7 @@ class ShownFile:
 class CodeRange:
     """Lines of an emitted file, from 1-based ``begin`` to ``end``, and what they are for.
 
-    That is a line, a kernel, or nodes.
+    That is a line, a kernel, or nodes.  ``others`` are further kernels that run the lines.
     """
 
     begin: int
@@ -135,6 +135,7 @@ class CodeRange:
     line: int | None = None
     kernel: int | None = None
     nodes: tuple[int, ...] = ()
+    others: tuple[int, ...] = ()
 
 
 @frozen(kw_only=True)

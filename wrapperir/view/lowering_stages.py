@@ -39,11 +39,12 @@ class StageLinks:
         self._symbols = symbols
         self._joined = joined
         self._nodes = {name: i for i, name in enumerate(origins_by_name(program))}
-        self._kernels = {line.name: i for i, line in enumerate(program.definitions)}
+        numbers = {line.name: i for i, line in enumerate(program.definitions)}
+        self._kernels = {name: {number: None} for name, number in numbers.items()}
         for launch in joined:
+            number = numbers[launch.kernel.name]
             for part in launch.kernel.parts:
-                index = self._kernels[launch.kernel.name]
-                self._kernels.setdefault(part.kernel.name, index)
+                self._kernels.setdefault(part.kernel.name, {})[number] = None
 
     def codes(self) -> EmittedCode:
         """Return the texts of both stages, with what their lines are for."""
@@ -74,9 +75,14 @@ class StageLinks:
             yield CodeRange(begin=begin, end=begin + is_launch, nodes=nodes)
             head = positions.get(("items", number, "kernel", "nest"))
             if isinstance(item, KernelLaunch) and head is not None:
-                kernel = self._kernels.get(item.kernel.name)
+                kernels = tuple(self._kernels.get(item.kernel.name, ()))
                 end = _end_of_block(rows, head.line)
-                yield CodeRange(begin=head.line, end=end, kernel=kernel)
+                yield CodeRange(
+                    begin=head.line,
+                    end=end,
+                    kernel=next(iter(kernels), None),
+                    others=kernels[1:],
+                )
 
     def _nests(
         self, text: str, positions: Mapping[LinePath, Position]

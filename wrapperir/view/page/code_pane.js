@@ -115,6 +115,7 @@ function stateOfTarget(target, lit) {
   if (!target) return "";
   if (target.kind === "line") return lit.lines.has(target.index) ? "line" : "";
   if (target.kind === "kernel") return lit.kernels.has(target.index) ? "kernel" : "";
+  if (target.kind === "kernels") return target.index.some((kernel) => lit.kernels.has(kernel)) ? "kernel" : "";
   if (target.kind === "nodes") return target.index.some((node) => lit.nodes.has(node)) ? "line" : "";
   return lit.places.get(target.index) ?? "";
 }

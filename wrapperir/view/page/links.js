@@ -6,7 +6,7 @@ function wholeOf(name) {
 }
 
 // What belongs to what.  A target is {kind, index}: a line, a kernel, a node, a list of
-// nodes or lines, an operator, a value by name, a decision, or a place as "file:line".
+// nodes, kernels or lines, an operator, a value by name, a decision, or a place as "file:line".
 class Links {
   constructor({ lines, nodes, places, kernels, operators, copies, values, decisions }) {
     Object.assign(this, { lines, nodes, places, kernels, operators, copies, decisions });
@@ -69,6 +69,7 @@ class Links {
     if (kind === "line") return [index];
     if (kind === "lines") return index;
     if (kind === "kernel") return this.kernels.calls[index];
+    if (kind === "kernels") return index.flatMap((kernel) => this.kernels.calls[kernel]);
     if (kind === "operator") return this.operators.calls[index];
     if (kind === "value") return this.linesOfValue.get(index) ?? this.linesOfValue.get(wholeOf(index)) ?? [];
     return this.nodesOf({ kind, index }).flatMap((node) => this.linesOfNode[node]);

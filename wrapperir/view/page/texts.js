@@ -36,10 +36,11 @@ function programText(links, rows) {
 function codeText(code, file) {
   const rows = file.text;
   const targets = new Array(rows.length).fill(null);
-  for (const [begin, end, line, kernel, nodes] of file.ranges) {
+  for (const [begin, end, line, kernel, nodes, others] of file.ranges) {
     let target = { kind: "line", index: line };
     if (nodes.length) target = { kind: "nodes", index: nodes };
     else if (line === null) target = kernel === null ? null : { kind: "kernel", index: kernel };
+    if (others.length) target = { kind: "kernels", index: [kernel, ...others] };
     targets.fill(target, begin - 1, end);
   }
   return {

@@ -60,6 +60,7 @@ class View {
     const { lines, kernels, nodes, operators } = this.links;
     if (kind === "line") return `line ${lines.number[index]}`;
     if (kind === "kernel") return `kernel @${kernels.name[index]}`;
+    if (kind === "kernels") return `kernels ${index.map((kernel) => `@${kernels.name[kernel]}`).join(", ")}`;
     if (kind === "node") return `node ${nodes.name[index]}`;
     if (kind === "nodes") return index.length === 1 ? `node ${nodes.name[index[0]]}` : `${index.length} nodes`;
     if (kind === "lines") return index.length === 1 ? `line ${lines.number[index[0]]}` : `${index.length} lines`;
