@@ -72,7 +72,7 @@ def test_kernels_that_differ_in_names_are_one() -> None:
     assert isinstance(second, KernelLaunch)
     assert isinstance(third, KernelLaunch)
     assert isinstance(fourth, KernelLaunch)
-    assert first.kernel is second.kernel
+    assert first.kernel == second.kernel
     assert third.kernel != fourth.kernel
     assert second.buffers == ("b", "c")
     assert second.symbols == ("s0",)

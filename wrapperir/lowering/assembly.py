@@ -70,7 +70,13 @@ def _inner_loop(
         if loop > kept.loop:
             store = kept.store
             found.append(
-                Load(result=new, dtype=kept.dtype, buffer=store.buffer, index=store.index)
+                Load(
+                    result=new,
+                    dtype=kept.dtype,
+                    buffer=store.buffer,
+                    index=store.index,
+                    origins=each.origins,
+                )
             )
             continue
         found.append(rename.instruction(each) if values else each)

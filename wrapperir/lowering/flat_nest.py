@@ -24,7 +24,6 @@ from wrapperir.lowering.indexing import IndexRanges
 from wrapperir.lowering.kernel import SizeSymbols, symbol_intervals
 from wrapperir.lowering.loops import (
     Axis,
-    Check,
     InnerLoop,
     Instruction,
     Nest,
@@ -126,7 +125,7 @@ def flatten(nest: Nest, prefix: str, symbols: SizeSymbols) -> FlatNest | None:
     return FlatNest(
         parallel=parallel,
         inner=kept,
-        code=tuple(_with_origins(rename.instruction(each), nest) for each in code),
+        code=tuple(map(rename.instruction, code)),
         deep=tuple(deep),
         origins=nest.origins,
         stored={
@@ -135,12 +134,6 @@ def flatten(nest: Nest, prefix: str, symbols: SizeSymbols) -> FlatNest | None:
             if isinstance(each, Store)
         },
     )
-
-
-def _with_origins(instruction: Instruction, nest: Nest) -> Instruction:
-    if isinstance(instruction, Check) and not instruction.origins:
-        return evolve(instruction, origins=nest.origins)
-    return instruction
 
 
 def _long(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:

@@ -196,13 +196,17 @@ class _Instances:
             self._names[load.result] = made
             return code
         other = Literal(
-            result=f"{self.prefix}{load.result}~", dtype=load.dtype, value=load.other
+            result=f"{self.prefix}{load.result}~",
+            dtype=load.dtype,
+            value=load.other,
+            origins=load.origins,
         )
         choice = Apply(
             result=load.result,
             dtype=load.dtype,
             op=ScalarOp.WHERE,
             operands=(renamed.mask, made, other.result),
+            origins=load.origins,
         )
         return [*code, other, choice]
 
@@ -235,6 +239,7 @@ class _Instances:
             dtype=DType.BOOL,
             op=ScalarOp.AND,
             operands=(each.mask, mask),
+            origins=each.origins,
         )
         code.append(both)
         return evolve(each, mask=both.result)

@@ -242,7 +242,7 @@ def _renamed_axes(
 
 def _without_message(instruction: Instruction) -> Instruction:
     if isinstance(instruction, Check):
-        return evolve(instruction, message="", origins=())
+        return evolve(instruction, message="")
     return instruction
 
 

@@ -16,6 +16,9 @@ Values are in static single assignment form: a name is defined once in a nest, b
 used.  A value of an inner loop's body is not visible outside the loop, unless a reduction
 returns it.  Points of the parallel axes may run in any order and at once, so that no point
 reads what another writes.
+
+The ``origins`` of an instruction are the nodes that it is computed for; those of loads and
+stores are also the views that they go through.
 """
 
 from collections.abc import Mapping
@@ -47,6 +50,7 @@ class Literal:
     result: str
     dtype: DType
     value: int | float | bool
+    origins: tuple[NodeOrigin, ...] = field(default=(), eq=False)
 
 
 @frozen(kw_only=True)
@@ -56,6 +60,7 @@ class IndexValue:
     result: str
     dtype: DType
     expr: Expr
+    origins: tuple[NodeOrigin, ...] = field(default=(), eq=False)
 
 
 @frozen(kw_only=True)
@@ -73,6 +78,7 @@ class Load:
     index: tuple[Expr, ...]
     mask: str | None = None
     other: int | float | bool = 0
+    origins: tuple[NodeOrigin, ...] = field(default=(), eq=False)
 
 
 @frozen(kw_only=True)
@@ -83,6 +89,7 @@ class Apply:
     dtype: DType
     op: ScalarOp
     operands: tuple[str, ...]
+    origins: tuple[NodeOrigin, ...] = field(default=(), eq=False)
 
 
 class StoreMode(StrEnum):
@@ -109,6 +116,7 @@ class Store:
     value: str
     mask: str | None = None
     mode: StoreMode = StoreMode.OVERWRITE
+    origins: tuple[NodeOrigin, ...] = field(default=(), eq=False)
 
 
 @frozen(kw_only=True)
@@ -122,6 +130,7 @@ class Reduce:
     dtype: DType
     op: ReduceOp
     operands: tuple[str, ...]
+    origins: tuple[NodeOrigin, ...] = field(default=(), eq=False)
 
 
 @frozen(kw_only=True)
@@ -136,14 +145,14 @@ class Scan:
     dtype: DType
     op: ReduceOp
     operands: tuple[str, ...]
+    origins: tuple[NodeOrigin, ...] = field(default=(), eq=False)
 
 
 @frozen(kw_only=True)
 class Check:
     """Raise an error with ``message`` if ``condition``, a bool, is false.
 
-    Where ``mask`` is false, nothing is checked.  ``origins`` are those of the nest that it
-    came from, once that is fused with others.
+    Where ``mask`` is false, nothing is checked.
     """
 
     condition: str

@@ -55,12 +55,18 @@ def masked_rows(flat: FlatNest, axis: str, extent: Expr) -> FlatNest | None:
     found_deep = [True, True, True]
     along = {axis}
 
-    def both(other: str | None) -> str:
-        if other is None:
+    def both(masked: Load | Store | Check) -> str:
+        if masked.mask is None:
             return mask
         name = f"{axis}.mask{len(found)}"
-        operands = (other, mask)
-        add(Apply(result=name, dtype=DType.BOOL, op=ScalarOp.AND, operands=operands))
+        both_hold = Apply(
+            result=name,
+            dtype=DType.BOOL,
+            op=ScalarOp.AND,
+            operands=(masked.mask, mask),
+            origins=masked.origins,
+        )
+        add(both_hold)
         return name
 
     def add(instruction: Instruction, is_deep: bool = True) -> None:
@@ -73,19 +79,27 @@ def masked_rows(flat: FlatNest, axis: str, extent: Expr) -> FlatNest | None:
             if value is None or len(each.operands) != 1:
                 return None
             name = f"{axis}.value{len(found)}"
-            other = Literal(result=f"{name}~", dtype=each.dtype, value=value)
+            other = Literal(
+                result=f"{name}~", dtype=each.dtype, value=value, origins=each.origins
+            )
             add(other)
-            chosen = (mask, each.operands[0], other.result)
-            add(Apply(result=name, dtype=each.dtype, op=ScalarOp.WHERE, operands=chosen))
+            chosen = Apply(
+                result=name,
+                dtype=each.dtype,
+                op=ScalarOp.WHERE,
+                operands=(mask, each.operands[0], other.result),
+                origins=each.origins,
+            )
+            add(chosen)
             add(evolve(each, operands=(name,)))
             continue
         is_along = not along.isdisjoint(names_used(each))
         if is_along:
             along.update(results(each))
         if isinstance(each, Load) and is_along:
-            add(evolve(each, mask=both(each.mask)), is_deep)
+            add(evolve(each, mask=both(each)), is_deep)
         elif isinstance(each, Store | Check) and is_deep:
-            add(evolve(each, mask=both(each.mask)))
+            add(evolve(each, mask=both(each)))
         else:
             add(each, is_deep)
     return evolve(flat, code=tuple(found), deep=tuple(found_deep))

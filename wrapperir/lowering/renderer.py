@@ -1,6 +1,7 @@
 """The contract of renderers, which write a loop nest as a kernel of their language."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import ClassVar
 
@@ -11,6 +12,7 @@ from wrapperir.ir import (
     BufferParameter,
     KernelDefinitionLine,
     Language,
+    NodeOrigin,
     ScalarParameter,
     TensorType,
 )
@@ -115,6 +117,26 @@ def kernel_parameters(
     return (*buffers, *kernel.symbols, *last)
 
 
+@frozen(kw_only=True)
+class SourceOrigins:
+    """The nodes that the rows of a kernel's source are for; rows count from 0.
+
+    ``begin`` is the first row of the kernel's own code, after what other kernels have too.
+    ``rows`` has the rows that compute something: not loops, blocks and declarations.
+    """
+
+    begin: int
+    rows: Mapping[int, tuple[NodeOrigin, ...]]
+
+    @classmethod
+    def of_lines(
+        cls, begin: int, origins: Iterable[tuple[NodeOrigin, ...]]
+    ) -> "SourceOrigins":
+        """Return the origins of a kernel's own lines, the first of which is ``begin``."""
+        rows = enumerate(origins, start=begin)
+        return cls(begin=begin, rows={row: found for row, found in rows if found})
+
+
 class Renderer(ABC):
     """Writes kernels of one language for one kind of device.
 
@@ -134,6 +156,14 @@ class Renderer(ABC):
     @abstractmethod
     def render_kernel(self, kernel: LoopKernel) -> KernelDefinitionLine:
         """Return the kernel's definition: its source, parameters, grid and configs."""
+
+    def source_origins(self, kernel: LoopKernel | KernelSequence) -> SourceOrigins | None:
+        """Return the nodes of the rows of a kernel's source, if they are known.
+
+        They are those of the kernel's own instructions: kernels with one definition may be
+        for different nodes.
+        """
+        return None
 
     def render_sequence(self, sequence: KernelSequence) -> KernelDefinitionLine:
         """Return the definition of one kernel for a sequence, if the renderer has them."""

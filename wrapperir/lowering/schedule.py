@@ -293,22 +293,19 @@ def buffers_of(item: ScheduleItem) -> Iterator[str]:
 
 
 class _KernelNames:
-    """Gives kernels names, and equal kernels the same."""
+    """Gives kernels names, and equal kernels the same; each keeps its own origins."""
 
     def __init__(self) -> None:
-        self._named: dict[object, LoopKernel] = {}
+        self._names: dict[object, str] = {}
 
     def named(self, launch: KernelLaunch, nest: Nest) -> KernelLaunch:
         """Return a launch of the kernel with its name."""
         key = _literal_key(launch.kernel)
-        kernel = self._named.get(key)
-        if kernel is None:
-            name = f"{kernel_title(nest)}_{len(self._named)}"
-            kernel = evolve(
-                launch.kernel, name=name, nest=evolve(launch.kernel.nest, name=name)
-            )
-            self._named[key] = kernel
-        return evolve(launch, kernel=kernel)
+        name = self._names.get(key)
+        if name is None:
+            name = self._names[key] = f"{kernel_title(nest)}_{len(self._names)}"
+        nest = evolve(launch.kernel.nest, name=name)
+        return evolve(launch, kernel=evolve(launch.kernel, name=name, nest=nest))
 
 
 def _literal_key(kernel: LoopKernel) -> object:

@@ -79,12 +79,12 @@ def join_launches(
 
     Memory of a launch is allocated before it and freed after it, so launches are not joined
     where that would need more memory than the schedule does.
-    ``inputs`` are buffers that exist before the first item.  Equal sequences are one
-    object with one name.
+    ``inputs`` are buffers that exist before the first item.  Equal sequences have one
+    name, and each its own origins.
     """
     known = set(inputs)
     found: list[ProgramItem] = []
-    named: dict[KernelSequence, KernelSequence] = {}
+    named: dict[KernelSequence, str] = {}
     memory = ScheduleMemory.of(schedule, options or SchedulingOptions(), known)
     for run in _runs(schedule, renderer_of, memory):
         if isinstance(run, ExternCall):
@@ -184,7 +184,7 @@ class _SequenceArguments:
 def _joined(
     launches: list[KernelLaunch],
     known: Collection[str],
-    named: dict[KernelSequence, KernelSequence],
+    named: dict[KernelSequence, str],
 ) -> SequenceLaunch:
     final = _final_names(launches)
     arguments = _SequenceArguments({final.get(name, name) for name in known}, final)
@@ -197,11 +197,10 @@ def _joined(
         fault=next(iter(faults), None),
         parts=parts,
     )
-    if sequence not in named:
-        name = f"{launches[0].kernel.name}_and_{len(launches) - 1}_more_{len(named)}"
-        named[sequence] = evolve(sequence, name=name)
+    name = f"{launches[0].kernel.name}_and_{len(launches) - 1}_more_{len(named)}"
+    name = named.setdefault(sequence, name)
     return SequenceLaunch(
-        kernel=named[sequence],
+        kernel=evolve(sequence, name=name),
         launches=tuple(launches),
         buffers=tuple(arguments.buffers),
         symbols=tuple(arguments.symbols),

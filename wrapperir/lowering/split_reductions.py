@@ -171,10 +171,19 @@ def split_reduction(
             workspaces[workspace] = TensorType(
                 dtype=dtype, size=size, stride=contiguous_stride(size), device=device
             )
-            stores.append(Store(buffer=workspace, index=point, value=result))
+            origins = reduce.origins
+            stores.append(
+                Store(buffer=workspace, index=point, value=result, origins=origins)
+            )
             partial.append(f"{result}~")
             loads.append(
-                Load(result=f"{result}~", dtype=dtype, buffer=workspace, index=point)
+                Load(
+                    result=f"{result}~",
+                    dtype=dtype,
+                    buffer=workspace,
+                    index=point,
+                    origins=origins,
+                )
             )
         combined.append(evolve(reduce, dtype=dtype, operands=tuple(partial)))
     first = evolve(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from wrapperir.ir import Expr, Operation, Symbol, symbols_in
+from wrapperir.ir import Expr, NodeOrigin, Operation, Symbol, symbols_in
 from wrapperir.lowering.loops import (
     Apply,
     Axis,
@@ -12,6 +12,7 @@ from wrapperir.lowering.loops import (
     Instruction,
     Literal,
     Load,
+    Nest,
     Reduce,
     Scan,
     Step,
@@ -34,6 +35,12 @@ def all_axes(axes: Iterable[Axis], steps: Iterable[Step]) -> Iterator[Axis]:
     for step in steps:
         if isinstance(step, InnerLoop):
             yield from step.axes
+
+
+def computed_origins(nest: Nest) -> tuple[NodeOrigin, ...]:
+    """Return the nodes that the instructions of a nest are computed for."""
+    found = (origin for step in instructions(nest.body) for origin in step.origins)
+    return tuple(dict.fromkeys(found))
 
 
 def map_steps(
@@ -168,10 +175,18 @@ class Substitution:
         value = self.value
         match old:
             case Literal():
-                return Literal(result=value(old.result), dtype=old.dtype, value=old.value)
+                return Literal(
+                    result=value(old.result),
+                    dtype=old.dtype,
+                    value=old.value,
+                    origins=old.origins,
+                )
             case IndexValue():
                 return IndexValue(
-                    result=value(old.result), dtype=old.dtype, expr=self.index(old.expr)
+                    result=value(old.result),
+                    dtype=old.dtype,
+                    expr=self.index(old.expr),
+                    origins=old.origins,
                 )
             case Load():
                 return Load(
@@ -181,6 +196,7 @@ class Substitution:
                     index=tuple(map(self.index, old.index)),
                     mask=None if old.mask is None else value(old.mask),
                     other=old.other,
+                    origins=old.origins,
                 )
             case Apply():
                 return Apply(
@@ -188,6 +204,7 @@ class Substitution:
                     dtype=old.dtype,
                     op=old.op,
                     operands=tuple(map(value, old.operands)),
+                    origins=old.origins,
                 )
             case Store():
                 return Store(
@@ -196,6 +213,7 @@ class Substitution:
                     value=value(old.value),
                     mask=None if old.mask is None else value(old.mask),
                     mode=old.mode,
+                    origins=old.origins,
                 )
             case Reduce() | Scan():
                 return type(old)(
@@ -203,11 +221,12 @@ class Substitution:
                     dtype=old.dtype,
                     op=old.op,
                     operands=tuple(map(value, old.operands)),
+                    origins=old.origins,
                 )
             case Check():
                 return Check(
                     condition=value(old.condition),
                     message=old.message,
-                    origins=old.origins,
                     mask=None if old.mask is None else value(old.mask),
+                    origins=old.origins,
                 )

@@ -86,7 +86,8 @@ def unroll(
             code.append(each)
         elif isinstance(each, Reduce):
             (operand,) = each.operands
-            code += _unrolled(each, [copy.value(operand) for copy in copies])
+            parts = _unrolled(each, [copy.value(operand) for copy in copies])
+            code += [evolve(part, origins=each.origins) for part in parts]
         else:
             code += [copy.instruction(each) for copy in copies]
     return evolve(flat, inner=(), code=tuple(code), deep=(False,) * len(code))

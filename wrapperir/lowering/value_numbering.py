@@ -25,7 +25,7 @@ from collections.abc import Callable, Hashable
 
 from attrs import evolve
 
-from wrapperir.ir import DType, Expr
+from wrapperir.ir import DType, Expr, NodeOrigin
 from wrapperir.lowering.dtypes import HALVES
 from wrapperir.lowering.flat_nest import FlatNest, is_atomic
 from wrapperir.lowering.indexing import IndexRanges
@@ -64,6 +64,7 @@ def remove_redundancy(
         for kept in numbering.rewrite(each):
             code.append(kept)
             deep.append(is_deep)
+    code = list(map(numbering.with_origins, code))
     roots = [
         place
         for place, each in enumerate(code)
@@ -78,7 +79,8 @@ class _Numbering:
         self._round_casts = round_casts
         self._names: dict[str, str] = {}
         self._rename = Substitution(self._names, simplify=ranges.simplify)
-        self._computed: dict[Hashable, tuple[str, ...]] = {}
+        self._computed: dict[Hashable, Instruction] = {}
+        self._origins: dict[int, tuple[NodeOrigin, ...]] = {}
         self._casts: dict[str, Apply] = {}
         self._dtypes: dict[str, DType] = {}
         self._literals: dict[str, int | float | bool] = {}
@@ -106,14 +108,26 @@ class _Numbering:
         key = self._key(new)
         found = self._computed.get(key)
         if found is not None:
-            self._names.update(zip(results(new), found, strict=True))
+            self._names.update(zip(results(new), results(found), strict=True))
+            self._add_origins(found, new)
             return ()
-        self._computed[key] = results(new)
+        self._computed[key] = new
         if isinstance(new, Load | Apply | Literal | IndexValue):
             self._dtypes[new.result] = new.dtype
         if isinstance(new, Literal):
             self._literals[new.result] = new.value
         return (new,)
+
+    def with_origins(self, kept: Instruction) -> Instruction:
+        """Return an instruction with the origins of those that are computed by it too."""
+        origins = self._origins.get(id(kept))
+        return kept if origins is None else evolve(kept, origins=origins)
+
+    def _add_origins(self, kept: Instruction, other: Instruction) -> None:
+        before = self._origins.get(id(kept), kept.origins)
+        if other.origins is not before:
+            both = tuple(dict.fromkeys((*before, *other.origins)))
+            self._origins[id(kept)] = both
 
     def _note_store(self, store: Store) -> None:
         self._versions[store.buffer] = self._versions.get(store.buffer, 0) + 1
@@ -125,12 +139,18 @@ class _Numbering:
         if load.mask is None:
             self._names[load.result] = value
             return ()
-        other = Literal(result=f"{load.result}~", dtype=load.dtype, value=load.other)
+        other = Literal(
+            result=f"{load.result}~",
+            dtype=load.dtype,
+            value=load.other,
+            origins=load.origins,
+        )
         choice = Apply(
             result=load.result,
             dtype=load.dtype,
             op=ScalarOp.WHERE,
             operands=(load.mask, value, other.result),
+            origins=load.origins,
         )
         self._dtypes[load.result] = load.dtype
         return (other, choice)

@@ -55,11 +55,11 @@ class _CodeLinks:
             path: index for index, (_, path) in enumerate(walk_places(program.lines))
         }
         self._kernels = {line.name: i for i, line in enumerate(program.definitions)}
-        self._sources = [
-            (line.source.strip(), index)
+        self._sources = {
+            index: line.source.rstrip()
             for index, line in enumerate(program.definitions)
             if isinstance(line, wir.KernelDefinitionLine) and line.source.strip()
-        ]
+        }
 
     def ranges(
         self, file: str, text: str, paths: Sequence[LinePath]
@@ -79,18 +79,28 @@ class _CodeLinks:
             if path[:1] == ("definitions",):
                 kernel = self._kernels.get(str(path[1]))
             if line is not None or kernel is not None:
-                of_path = CodeRange(begin=number, end=end - 1, line=line, kernel=kernel)
+                source = 0 if kernel is None else self._source_line(kernel, text)
+                of_path = CodeRange(
+                    begin=number, end=end - 1, line=line, kernel=kernel, source=source
+                )
                 found.append(of_path)
             number = end
         return tuple(found)
 
     def _of_kernels(self, stem: str, text: str) -> Iterator[CodeRange]:
         if stem in self._kernels:
-            yield CodeRange(begin=1, end=text.count("\n") + 1, kernel=self._kernels[stem])
+            kernel, end = self._kernels[stem], text.count("\n") + 1
+            begin = self._source_line(kernel, text)
+            yield CodeRange(begin=1, end=end, kernel=kernel, source=begin)
             return
-        for source, kernel in self._sources:
-            at = text.find(source)
-            if at >= 0:
-                begin = text.count("\n", 0, at) + 1
+        for kernel, source in self._sources.items():
+            begin = self._source_line(kernel, text)
+            if begin:
                 end = begin + source.count("\n")
-                yield CodeRange(begin=begin, end=end, kernel=kernel)
+                yield CodeRange(begin=begin, end=end, kernel=kernel, source=begin)
+
+    def _source_line(self, kernel: int, text: str) -> int:
+        """Return the line of a text where a kernel's source begins, or 0."""
+        source = self._sources.get(kernel)
+        at = -1 if source is None else text.find(source)
+        return text.count("\n", 0, at) + 1 if at >= 0 else 0

@@ -1,5 +1,6 @@
 """Finds the parts of a program and their links."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from attrs import frozen
@@ -19,6 +20,7 @@ from wrapperir.report import (
     model_parameters,
 )
 from wrapperir.text import format_type
+from wrapperir.view.kernel_sources import KernelRows, rows_without_nodes
 from wrapperir.view.links import (
     EmittedCode,
     LinkedCopy,
@@ -31,6 +33,9 @@ from wrapperir.view.links import (
     LinkedValue,
     ShownFile,
 )
+
+_SOURCE = re.compile(r"\s*source\s*\{")
+"""The row of a definition's text before its source."""
 
 
 @frozen
@@ -47,11 +52,12 @@ def link_program(
     values: Mapping[str, wir.Number],
     read_file: Callable[[str], ShownFile],
     codes: Sequence[EmittedCode] = (),
+    rows: Mapping[str, KernelRows] | None = None,
 ) -> LinkedProgram:
     """Return the parts of a valid program, with links.
 
     ``values`` are those of the symbols that sizes are counted with.  ``read_file`` returns
-    the source file of a path.
+    the source file of a path.  ``rows`` are those of the sources of some kernels, by name.
     """
     program = shown.program
     files = {place.file: None for place in program.places}
@@ -67,7 +73,7 @@ def link_program(
         lines=_lines(shown, values, flow),
         nodes=_nodes(program),
         places=tuple(places),
-        kernels=_kernels(shown),
+        kernels=_kernels(shown, rows or {}),
         files=tuple(map(read_file, files)),
         copies=_copies(program, values, flow),
         values=_values(program, flow),
@@ -223,7 +229,10 @@ class _Traffic:
             return 0  # it depends on a value that is not known
 
 
-def _kernels(shown: ProgramText) -> tuple[LinkedKernel, ...]:
+def _kernels(
+    shown: ProgramText, known: Mapping[str, KernelRows]
+) -> tuple[LinkedKernel, ...]:
+    nodes = {name: index for index, name in enumerate(origins_by_name(shown.program))}
     calls: dict[str, list[int]] = {}
     for index, (line, _) in enumerate(walk_places(shown.program.lines)):
         if isinstance(line, wir.KernelCallLine):
@@ -235,6 +244,16 @@ def _kernels(shown: ProgramText) -> tuple[LinkedKernel, ...]:
         if rows[begin - 1].rstrip().endswith("{"):
             while end < len(rows) and rows[end - 1].rstrip() != "}":
                 end += 1
+        source, own = 0, 0
+        statements: tuple[tuple[int, tuple[int, ...]], ...] = ()
+        if isinstance(definition, wir.KernelDefinitionLine) and definition.source:
+            kernel_rows = known.get(definition.name) or rows_without_nodes(definition)
+            source = next((n + 2 for n in range(begin, end) if _SOURCE.match(rows[n])), 0)
+            own = kernel_rows.own
+            statements = tuple(
+                (row, tuple(nodes[name] for name in names if name in nodes))
+                for row, names in kernel_rows.nodes.items()
+            )
         found.append(
             LinkedKernel(
                 name=definition.name,
@@ -243,6 +262,9 @@ def _kernels(shown: ProgramText) -> tuple[LinkedKernel, ...]:
                 else "multi-kernel",
                 begin=begin,
                 end=end,
+                source=source,
+                own=own,
+                statements=statements,
                 calls=tuple(calls.get(definition.name, ())),
             )
         )

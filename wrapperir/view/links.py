@@ -59,14 +59,20 @@ class LinkedPlace:
 class LinkedKernel:
     """A kernel or multi-kernel, and where the program's text defines it.
 
-    ``begin`` and ``end`` are the first and the last line of the definition, ``calls`` the
-    lines that call it.
+    ``begin`` and ``end`` are the first and the last line of the definition, ``source`` the
+    line of the first row of its source, or 0, and ``calls`` the lines that call it.  Rows
+    of the source count from 0: ``own`` is where the kernel's own code begins, after what
+    other kernels have too, and ``statements`` are rows with the nodes that they are for,
+    if these are known.
     """
 
     name: str
     language: str
     begin: int
     end: int
+    source: int = 0
+    own: int = 0
+    statements: tuple[tuple[int, tuple[int, ...]], ...] = ()
     calls: tuple[int, ...] = ()
 
 
@@ -128,6 +134,8 @@ class CodeRange:
     """Lines of an emitted file, from 1-based ``begin`` to ``end``, and what they are for.
 
     That is a line, a kernel, or nodes.  ``others`` are further kernels that run the lines.
+    ``source`` is the line of the first row of a kernel's source, or 0 where that is not
+    known.
     """
 
     begin: int
@@ -136,6 +144,7 @@ class CodeRange:
     kernel: int | None = None
     nodes: tuple[int, ...] = ()
     others: tuple[int, ...] = ()
+    source: int = 0
 
 
 @frozen(kw_only=True)

@@ -6,10 +6,13 @@ from wrapperir.diagnostics import LinePath, Position
 from wrapperir.ir import NodeOrigin, Program
 from wrapperir.lowering.explain import DecisionKind, FusionDecision
 from wrapperir.lowering.kernel import KernelLaunch, SizeSymbols
-from wrapperir.lowering.loops import ExternCall, LoopGraph, Nest
+from wrapperir.lowering.loops import ExternCall, InnerLoop, LoopGraph, Nest
+from wrapperir.lowering.renderer import LoopKernel
 from wrapperir.lowering.schedule import Schedule
 from wrapperir.lowering.sequences import SequenceLaunch
+from wrapperir.lowering.substitution import instructions
 from wrapperir.lowering.text import format_graph, format_schedule
+from wrapperir.view.kernel_sources import KernelRows, rows_of_launches
 from wrapperir.view.link_program import origins_by_name
 from wrapperir.view.links import CodeFile, CodeRange, EmittedCode, ShownDecision
 
@@ -45,6 +48,15 @@ class StageLinks:
             number = numbers[launch.kernel.name]
             for part in launch.kernel.parts:
                 self._kernels.setdefault(part.kernel.name, {})[number] = None
+
+    def kernel_rows(self) -> Mapping[str, KernelRows]:
+        """Return the rows of the sources of the program's kernels, by name."""
+        within = {id(part) for launch in self._joined for part in launch.launches}
+        alone = [launch for launch in self._launches() if id(launch) not in within]
+        return rows_of_launches((*alone, *self._joined))
+
+    def _launches(self) -> list[KernelLaunch]:
+        return [item for item in self._schedule.items if isinstance(item, KernelLaunch)]
 
     def codes(self) -> EmittedCode:
         """Return the texts of both stages, with what their lines are for."""
@@ -83,6 +95,24 @@ class StageLinks:
                     kernel=next(iter(kernels), None),
                     others=kernels[1:],
                 )
+                path = ("items", number, "kernel", "nest")
+                yield from self._instructions(item.kernel, path, positions)
+
+    def _instructions(
+        self, kernel: LoopKernel, path: LinePath, positions: Mapping[LinePath, Position]
+    ) -> Iterator[CodeRange]:
+        """Yield the lines of a kernel's instructions, for the nodes of all its launches."""
+        bodies = [
+            instructions(launch.kernel.nest.body)
+            for launch in self._launches()
+            if launch.kernel.name == kernel.name
+        ]
+        for at, *equal in zip(_instruction_paths(kernel.nest), *bodies, strict=True):
+            line = positions[(*path, *at)].line
+            names = (origin.name for each in equal for origin in each.origins)
+            nodes = self._numbers(names)
+            if nodes:
+                yield CodeRange(begin=line, end=line, nodes=nodes)
 
     def _nests(
         self, text: str, positions: Mapping[LinePath, Position]
@@ -140,6 +170,16 @@ class StageLinks:
         """Return the indices of those names that are of nodes, each once."""
         found = dict.fromkeys(names)
         return tuple(self._nodes[name] for name in found if name in self._nodes)
+
+
+def _instruction_paths(nest: Nest) -> Iterator[LinePath]:
+    """Yield the paths of a nest's instructions, in order."""
+    for number, step in enumerate(nest.body):
+        if isinstance(step, InnerLoop):
+            for place in range(len(step.body)):
+                yield ("body", number, "body", place)
+        else:
+            yield ("body", number)
 
 
 def _end_of_block(rows: list[str], begin: int) -> int:

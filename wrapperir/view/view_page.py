@@ -168,7 +168,7 @@ def _code(code: EmittedCode) -> PageData:
 
 def _code_file(file: CodeFile) -> PageData:
     ranges: list[PageData] = [
-        [x.begin, x.end, x.line, x.kernel, x.nodes, x.others] for x in file.ranges
+        [x.begin, x.end, x.line, x.kernel, x.nodes, x.others, x.source] for x in file.ranges
     ]
     return {"path": visible(file.path), "text": _rows(file.text), "ranges": ranges}
 

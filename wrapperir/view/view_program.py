@@ -6,6 +6,7 @@ from wrapperir.emit import Emitter
 from wrapperir.ir import Program
 from wrapperir.report import MemoryReport, build_timeline, choose_values
 from wrapperir.view.emitted_code import emit_codes
+from wrapperir.view.kernel_sources import KernelRows
 from wrapperir.view.link_program import ProgramText, link_program, origins_by_name
 from wrapperir.view.links import ShownDecision
 from wrapperir.view.lowering_stages import StageLinks
@@ -36,11 +37,13 @@ def view_program(
     values = {symbol.name: symbol.value for symbol in symbols}
     timeline = build_timeline(program, shown.positions, values, "as given")
     codes = emit_codes(program, emitters)
+    rows: Mapping[str, KernelRows] = {}
     if stages is not None:
         codes = (stages.codes(), *codes)
+        rows = stages.kernel_rows()
     return ProgramView(
         source=source,
-        program=link_program(shown, values, read_source_file, codes),
+        program=link_program(shown, values, read_source_file, codes, rows),
         memory=MemoryReport(
             program=program.name, source=source, symbols=symbols, versions=(timeline,)
         ),

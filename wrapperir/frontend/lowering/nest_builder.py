@@ -3,7 +3,7 @@
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from wrapperir.frontend.lowering.values import IndexedTensor
 from wrapperir.ir import DType, Expr, NodeOrigin, Symbol
@@ -30,6 +30,7 @@ from wrapperir.lowering.scalar_op import (
     result_dtype,
     scanned_dtypes,
 )
+from wrapperir.lowering.substitution import map_steps
 
 
 @define(eq=False)
@@ -72,6 +73,7 @@ class NestBuilder:
                 index=tensor.at(point),
                 mask=mask,
                 other=other,
+                origins=tensor.views,
             ),
             result,
         )
@@ -132,6 +134,7 @@ class NestBuilder:
                 value=value,
                 mask=mask,
                 mode=mode,
+                origins=tensor.views,
             )
         )
 
@@ -170,9 +173,15 @@ class NestBuilder:
         return results
 
     def finish(self, name: str, *origins: NodeOrigin) -> Nest:
-        """Return the nest."""
+        """Return the nest; all of it is computed for ``origins``."""
         axes = tuple(Axis(f"i{number}", extent) for number, extent in enumerate(self.size))
-        return Nest(name=name, axes=axes, body=tuple(self._steps), origins=origins)
+
+        def traced(step: Instruction) -> Instruction:
+            both = (*origins, *step.origins) if step.origins else origins
+            return evolve(step, origins=both)
+
+        body = map_steps(self._steps, traced)
+        return Nest(name=name, axes=axes, body=body, origins=origins)
 
     def _define(self, dtype: DType) -> str:
         name = f"v{len(self._dtypes)}"

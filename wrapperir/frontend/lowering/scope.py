@@ -30,6 +30,7 @@ from wrapperir.frontend.lowering.values import (
     NodeValue,
     dimension,
     dimensions,
+    with_view,
 )
 from wrapperir.frontend.provenance import TracedOrigins
 from wrapperir.ir import (
@@ -253,7 +254,9 @@ class LoopScope:
         elif node.target is operator.getitem:
             self.views[node] = views
         elif not isinstance(node.meta.get("val"), SCALARS):
-            self.views[node] = (self.origins.origin(node).name, *views)
+            origin = self.origins.origin(node)
+            self.views[node] = (origin.name, *views)
+            self.values[node] = with_view(self.values[node], origin)
 
     @property
     def is_decomposing(self) -> bool:

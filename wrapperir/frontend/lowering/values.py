@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import TypeAlias, Union
 
-from attrs import frozen
+from attrs import evolve, field, frozen
 
-from wrapperir.ir import DType, Expr, Operation, Symbol, substitute
+from wrapperir.ir import DType, Expr, NodeOrigin, Operation, Symbol, substitute
 
 
 @frozen(kw_only=True)
@@ -13,13 +13,15 @@ class IndexedTensor:
     """A tensor: a buffer and where in it each element is.
 
     ``index`` has an expression for each dimension of the buffer, over ``d0``, ``d1`` …,
-    the coordinates of an element of the tensor, and size symbols.
+    the coordinates of an element of the tensor, and size symbols.  ``views`` are the nodes
+    that made it an index of the buffer.
     """
 
     buffer: str
     dtype: DType
     size: tuple[Expr, ...]
     index: tuple[Expr, ...]
+    views: tuple[NodeOrigin, ...] = field(default=(), eq=False)
 
     def at(self, point: Sequence[Expr]) -> tuple[Expr, ...]:
         """Return the index in the buffer of the element at a point of the tensor."""
@@ -32,11 +34,19 @@ class IndexedTensor:
             dtype=self.dtype,
             size=tuple(size),
             index=rewritten(self.index, point),
+            views=self.views,
         )
 
 
 NodeValue: TypeAlias = Union[IndexedTensor, Expr, tuple["NodeValue", ...], None]
 """The value of a node; several results are a tuple."""
+
+
+def with_view(value: NodeValue, view: NodeOrigin) -> NodeValue:
+    """Return the value of a node that is only a view of others, with that node."""
+    if isinstance(value, IndexedTensor):
+        return evolve(value, views=(*value.views, view))
+    return tuple(with_view(x, view) for x in value) if isinstance(value, tuple) else value
 
 
 def dimension(number: int) -> Symbol:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from attrs import evolve
 
 from wrapperir.frontend.aten.values import lower_extent
 from wrapperir.frontend.lowering.rules import NotLoweredError, argument, rule
@@ -320,9 +321,7 @@ def strided_view(
         raise NotLoweredError("memory around the tensor")
     point = positions_in(type.size, type.stride, position)
     index = tuple(ranges.simplify(each) for each in point)
-    return IndexedTensor(
-        buffer=tensor.buffer, dtype=tensor.dtype, size=tuple(size), index=index
-    )
+    return evolve(tensor, size=tuple(size), index=index)
 
 
 def has_layout(scope: LoopScope, tensor: IndexedTensor, example: torch.Tensor) -> bool:

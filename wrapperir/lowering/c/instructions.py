@@ -101,6 +101,10 @@ class InstructionWriter(ABC):
 
     def write(self, step: Instruction) -> None:
         """Write an instruction other than a reduction or a scan."""
+        with self.source.computing(step.origins):
+            self._write(step)
+
+    def _write(self, step: Instruction) -> None:
         match step:
             case Literal() | IndexValue() | Load() | Apply():
                 if isinstance(step, Literal):

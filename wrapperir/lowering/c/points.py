@@ -82,8 +82,9 @@ def define_results(
     found = zip(
         step.results, accumulator.result_dtypes, accumulator.results(slot), strict=True
     )
-    for name, dtype, text in found:
-        writer.define(name, dtype, text)
+    with writer.source.computing(step.origins):
+        for name, dtype, text in found:
+            writer.define(name, dtype, text)
 
 
 def position_in(loop: InnerLoop) -> Expr:
@@ -125,7 +126,8 @@ def write_inner_loop(writer: InstructionWriter, loop: InnerLoop, name: str) -> N
         position = writer.indices.names[loop.axes[-1].name]
         if not is_scan:
             position = writer.indices.format(position_in(loop))
-        writer.source.write(state.step(operands, position))
+        with writer.source.computing(step.origins):
+            writer.source.write(state.step(operands, position))
         return state
 
     source = writer.source

@@ -161,14 +161,16 @@ class VectorWriter(InstructionWriter):
                             continue
                         operands = [self.operand(x) for x in step.operands]
                         state = found[id(step), slot]
-                        source.write(state.step(operands, position, slot))
+                        with source.computing(step.origins):
+                            source.write(state.step(operands, position, slot))
         for step in loop.body:
             if isinstance(step, Reduce):
                 state = found[id(step), ""]
                 elements = [
                     self._vectors.element("_v", step.dtype, n) for n in range(width)
                 ]
-                source.write(*(state.combine("", element) for element in elements))
+                with source.computing(step.origins):
+                    source.write(*(state.combine("", element) for element in elements))
                 define_results(self, step, state)
 
     @contextmanager
@@ -210,7 +212,13 @@ class VectorWriter(InstructionWriter):
         elif self._varying.union((axis.name,)).isdisjoint(names_used(step)):
             with self._single_values():
                 super().write(step)
-        elif isinstance(step, Literal | IndexValue | Load | Apply):
+        else:
+            with self.source.computing(step.origins):
+                self._write_vectors(axis, step)
+
+    def _write_vectors(self, axis: Axis, step: Instruction) -> None:
+        """Write an instruction of a vector of points, or of each point of it."""
+        if isinstance(step, Literal | IndexValue | Load | Apply):
             self.define(step.result, step.dtype, self._format_vector(axis, step))
         elif isinstance(step, Store) and self._is_contiguous(axis, step):
             dtype, value = self.dtypes[step.value], self.operand(step.value)

@@ -25,8 +25,7 @@ def checked_point(writer: CppWriter) -> Generator[None]:
     start = len(writer.source.lines)
     yield
     if writer.has_jumps:
-        inner = writer.source.lines[start:]
-        writer.source.lines[start:] = ["{", *inner, "}", "next:;"]
+        writer.source.enclose(start, "{", "}", "next:;")
 
 
 def write_lane_loop(
@@ -52,7 +51,8 @@ def write_lane_loop(
         return
     for step in inner:
         if isinstance(step, Apply) and step.op is ScalarOp.DIV:
-            writer.prepare_division(step)
+            with writer.source.computing(step.origins):
+                writer.prepare_division(step)
     writer.source.write("#pragma omp simd")
     with writer.source.block(head[0]):
         writer.source.write(*head[1:])

@@ -15,9 +15,11 @@ from wrapperir.lowering.renderer import (
     KernelSequence,
     LoopKernel,
     Renderer,
+    SourceOrigins,
     kernel_parameters,
 )
 from wrapperir.lowering.source_parts import needed_parts
+from wrapperir.lowering.substitution import computed_origins
 
 # Numbers wrap, zeros keep their sign, and functions set no errno.  Loops that the compiler
 # can vectorise are, with the widest registers.
@@ -53,23 +55,25 @@ class CppRenderer(Renderer):
         """Return the kernel's definition."""
         return _definition(kernel, _function(kernel, 'extern "C"'))
 
+    def source_origins(self, kernel: LoopKernel | KernelSequence) -> SourceOrigins:
+        """Return the nodes of the rows of a kernel's source."""
+        if isinstance(kernel, KernelSequence):
+            functions = _sequence_functions(kernel)
+        else:
+            functions = _function(kernel, 'extern "C"')
+        begin = _preamble(functions).count("\n") + 1
+        return SourceOrigins.of_lines(begin, functions.origins)
+
     def render_sequence(self, sequence: KernelSequence) -> KernelDefinitionLine:
         """Return a kernel with a function for each nest, which it calls in order."""
-        kernels = {part.kernel.name: part.kernel for part in sequence.parts}
-        texts = [_function(kernel, "static") for kernel in kernels.values()]
-        lines = SourceLines()
-        with lines.block(f'extern "C" {_head(sequence)}'):
-            for part in sequence.parts:
-                given = [f"p{n}" for n in part.buffers] + [f"s{n}" for n in part.symbols]
-                given += ["fault"] if part.kernel.fault is not None else []
-                lines.write(f"{part.kernel.name}({', '.join(given)});")
-        return _definition(sequence, "\n".join((*texts, *lines.lines)))
+        return _definition(sequence, _sequence_functions(sequence))
 
 
-def _definition(kernel: LoopKernel | KernelSequence, text: str) -> KernelDefinitionLine:
-    source = "\n".join(
-        (HEAD, *needed_parts(text, SNIPPETS), text, TAIL, _USING.format(kernel.name), "")
-    )
+def _definition(
+    kernel: LoopKernel | KernelSequence, functions: SourceLines
+) -> KernelDefinitionLine:
+    using = _USING.format(kernel.name)
+    source = "\n".join((_preamble(functions), *functions.lines, TAIL, using, ""))
     return KernelDefinitionLine(
         name=kernel.name,
         language=Language.CPP,
@@ -80,7 +84,30 @@ def _definition(kernel: LoopKernel | KernelSequence, text: str) -> KernelDefinit
     )
 
 
-def _function(kernel: LoopKernel, linkage: str) -> str:
+def _preamble(functions: SourceLines) -> str:
+    """Return what comes before a kernel's functions: what they need."""
+    return "\n".join((HEAD, *needed_parts("\n".join(functions.lines), SNIPPETS)))
+
+
+def _sequence_functions(sequence: KernelSequence) -> SourceLines:
+    """Return a function for each nest, and one that calls them in order."""
+    functions: dict[str, SourceLines] = {}
+    for kernel in [part.kernel for part in sequence.parts]:
+        function = _function(kernel, "static")
+        functions.setdefault(kernel.name, function).add_origins(function)
+    source = SourceLines()
+    for function in functions.values():
+        source.append(function)
+    with source.block(f'extern "C" {_head(sequence)}'):
+        for part in sequence.parts:
+            given = [f"p{n}" for n in part.buffers] + [f"s{n}" for n in part.symbols]
+            given += ["fault"] if part.kernel.fault is not None else []
+            with source.computing(computed_origins(part.kernel.nest)):
+                source.write(f"{part.kernel.name}({', '.join(given)});")
+    return source
+
+
+def _function(kernel: LoopKernel, linkage: str) -> SourceLines:
     """Return the function of a nest."""
     pointers = {buffer.name: f"p{n}" for n, buffer in enumerate(kernel.buffers)}
     types = {buffer.name: buffer.type for buffer in kernel.buffers}
@@ -94,7 +121,7 @@ def _function(kernel: LoopKernel, linkage: str) -> str:
         writer.indices.add_size(symbol, f"s{n}")
     with writer.source.block(f"{linkage} {_head(kernel)}"):
         write_nest(writer, kernel.nest, LaneAnalysis(kernel.nest, types).choose())
-    return "\n".join(writer.source.lines)
+    return writer.source
 
 
 def _head(kernel: LoopKernel | KernelSequence) -> str:

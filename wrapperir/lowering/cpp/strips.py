@@ -71,7 +71,8 @@ def write_inner_strips(writer: CppWriter, loop: InnerLoop, name: str) -> None:
         if isinstance(step, Reduce):
             operands = [writer.names[operand] for operand in step.operands]
             at = writer.indices.format(position)
-            source.write(found[id(step)].step(operands, at, "[l]"))
+            with source.computing(step.origins):
+                source.write(found[id(step)].step(operands, at, "[l]"))
         else:
             writer.write(step)
 
@@ -88,8 +89,9 @@ def write_inner_strips(writer: CppWriter, loop: InnerLoop, name: str) -> None:
     with source.block(f"for (i64 half = {width // 2}; half; half >>= 1)"):
         source.write("#pragma omp simd")
         with source.block("for (i64 l = 0; l < half; ++l)"):
-            for state in found.values():
-                source.write(state.combine("[l]", "[l + half]"))
+            for step in reductions:
+                with source.computing(step.origins):
+                    source.write(found[id(step)].combine("[l]", "[l + half]"))
     for step in reductions:
         define_results(writer, step, found[id(step)], "[0]")
 
@@ -197,9 +199,11 @@ class ParallelStrips:
         }
 
         def keep() -> None:
-            for name, array in kept.items():
-                if name in writer.names:
-                    self._source.write(f"{array}[l] = {writer.names[name]};")
+            for step in steps:
+                for name in results(step):
+                    if name in kept and name in writer.names:
+                        with self._source.computing(step.origins):
+                            self._source.write(f"{kept[name]}[l] = {writer.names[name]};")
 
         def write(step: Instruction) -> None:
             self._write_step(step, states or {})
@@ -236,7 +240,8 @@ class ParallelStrips:
                 array = f"t{len(writer.elements)}"
                 kept_in = Variable(CPP.scalar(load.dtype), array, "")
                 self._declared += _declarations([kept_in], self._width)
-                self._source.write(f"{array}[l] = {writer.names[load.result]};")
+                with self._source.computing(load.origins):
+                    self._source.write(f"{array}[l] = {writer.names[load.result]};")
                 writer.elements[load.result] = f"{array}[l]"
 
     def _write_step(self, step: Instruction, states: dict[int, Accumulator]) -> None:
@@ -245,7 +250,8 @@ class ParallelStrips:
             return
         state = states[id(step)]
         operands = [self._writer.names[operand] for operand in step.operands]
-        self._source.write(state.step(operands, self._position, "[l]"))
+        with self._source.computing(step.origins):
+            self._source.write(state.step(operands, self._position, "[l]"))
         if isinstance(step, Scan):
             define_results(self._writer, step, state, "[l]")
 

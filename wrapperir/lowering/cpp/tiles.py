@@ -78,9 +78,10 @@ def _write_loads(
     for place, step in enumerate(transposed):
         kind = writer.stored_type(step)
         stride = writer.indices.format(lanes.transposed[step.result])
-        writer.source.write(
-            f"alignas(64) {kind} t{place}[{TILE_ROWS}][{TILE_LANES}];",
-            f"load_transposed<{kind}>"
-            f"(t{place}, {writer.place(step)}, {stride}, height, width);",
-        )
+        with writer.source.computing(step.origins):
+            writer.source.write(
+                f"alignas(64) {kind} t{place}[{TILE_ROWS}][{TILE_LANES}];",
+                f"load_transposed<{kind}>"
+                f"(t{place}, {writer.place(step)}, {stride}, height, width);",
+            )
         writer.elements[step.result] = f"t{place}[a][l]"

@@ -22,7 +22,7 @@ from wrapperir.lowering.loops import (
 from wrapperir.lowering.matrix_product import find_product
 from wrapperir.lowering.renderer import LoopKernel
 from wrapperir.lowering.scalar_op import ReduceOp
-from wrapperir.lowering.substitution import all_axes, instructions
+from wrapperir.lowering.substitution import all_axes, instructions, results
 from wrapperir.lowering.triton.dtypes import TYPES
 from wrapperir.lowering.triton.folds import ExtremePlace, Fold
 from wrapperir.lowering.triton.index_code import IndexWriter
@@ -107,7 +107,9 @@ class KernelBody:
                     if step in code:
                         self._write_instruction(step)
                 factors.append(self._factor(name, dim).text)
-            writer.add(f"{total} = tl.dot({', '.join(factors)}, {total})")
+            sums = [each for each in loop.body if product.total in results(each)]
+            with writer.computing(sums[0].origins):
+                writer.add(f"{total} = tl.dot({', '.join(factors)}, {total})")
         self.memory.end_loop()
         self.values[product.total] = BlockValue(total, DType.F32, whole)
 
@@ -178,7 +180,8 @@ class KernelBody:
         self.memory.begin_loop(number, dim)
         if dim.is_held:
             for step in loop.body:
-                self._write_in_loop(step, dim, loop.axes)
+                with writer.computing(step.origins):
+                    self._write_in_loop(step, dim, loop.axes)
         else:
             base = self._base(dim)
             offset = writer.names.fresh(f"{dim.index}offset")
@@ -186,11 +189,13 @@ class KernelBody:
             with writer.loop(*self._loop_heads(dim, offset, extent)):
                 self._write_index(dim, f"{offset} + {base}", extent)
                 for step in loop.body:
-                    found = self._write_in_loop(step, dim, loop.axes, offset)
+                    with writer.computing(step.origins):
+                        found = self._write_in_loop(step, dim, loop.axes, offset)
                     if found is not None:
                         reductions.append(found)
             for reduction in reductions:
-                self.values.update(reduction.finish())
+                with writer.computing(reduction.step.origins):
+                    self.values.update(reduction.finish())
         self.memory.end_loop()
 
     def _loop_heads(
@@ -228,7 +233,8 @@ class KernelBody:
                 self.memory.begin_loop(place, dim)
                 for part in step.body:
                     if isinstance(part, Load) and self.memory.may_precede(part):
-                        self.memory.load(part)
+                        with self.writer.computing(part.origins):
+                            self.memory.load(part)
 
     def _write_in_loop(
         self, step: Instruction, dim: BlockDimension, axes: Sequence[Axis], offset: str = ""
@@ -253,10 +259,14 @@ class KernelBody:
                 )
                 self.values.update(found)
             case Literal() | IndexValue() | Load() | Apply() | Store() | Check():
-                self._write_instruction(step)
+                self._write_statement(step)
         return None
 
     def _write_instruction(self, step: Instruction) -> None:
+        with self.writer.computing(step.origins):
+            self._write_statement(step)
+
+    def _write_statement(self, step: Instruction) -> None:
         match step:
             case Literal():
                 self.values[step.result] = self.writer.constant(step.value, step.dtype)

@@ -110,6 +110,7 @@ def _with_pair(nest: Nest, number: int, peak: Reduce, total: _Sum) -> Nest:
         peak,
         results=(*peak.results, *total.step.results),
         op=ReduceOp.ONLINE_SOFTMAX,
+        origins=tuple(dict.fromkeys((*peak.origins, *total.step.origins))),
     )
     body: list[Step] = list(nest.body)
     first, second = body[number], body[total.loop]

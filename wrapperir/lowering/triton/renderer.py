@@ -17,8 +17,10 @@ from wrapperir.ir import (
 from wrapperir.lowering.loops import Nest
 from wrapperir.lowering.renderer import (
     KernelBuffer,
+    KernelSequence,
     LoopKernel,
     Renderer,
+    SourceOrigins,
     kernel_parameters,
 )
 from wrapperir.lowering.source_parts import needed_parts
@@ -56,6 +58,13 @@ class TritonRenderer(Renderer):
 
     def render_kernel(self, kernel: LoopKernel) -> KernelDefinitionLine:
         """Return the kernel's definition: its source, parameters, grid and configs."""
+        return self._rendered(kernel)[0]
+
+    def source_origins(self, kernel: LoopKernel | KernelSequence) -> SourceOrigins | None:
+        """Return the nodes of the rows of a kernel's source."""
+        return self._rendered(kernel)[1] if isinstance(kernel, LoopKernel) else None
+
+    def _rendered(self, kernel: LoopKernel) -> tuple[KernelDefinitionLine, SourceOrigins]:
         buffers = (*kernel.buffers, *([kernel.fault] if kernel.fault else []))
         names = _names(kernel, buffers)
         if not is_held(kernel):
@@ -75,7 +84,7 @@ class TritonRenderer(Renderer):
             options.append(("enable_reflect_ftz", False))
         if "tl.device_assert" in source:  # which is left out without ``debug``
             options += [("debug", True), ("sanitize_overflow", False)]
-        return KernelDefinitionLine(
+        definition = KernelDefinitionLine(
             name=kernel.name,
             language=Language.TRITON,
             parameters=(
@@ -87,6 +96,8 @@ class TritonRenderer(Renderer):
             entry=kernel.name,
             source=source,
         )
+        head = source.count("\n") - max(len(writer.lines), 1) - 1
+        return definition, SourceOrigins.of_lines(head, [(), *writer.origins])
 
 
 def _names(kernel: LoopKernel, buffers: tuple[KernelBuffer, ...]) -> KernelNames:

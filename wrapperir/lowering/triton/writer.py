@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from attrs import evolve, field, frozen
 
-from wrapperir.ir import DType
+from wrapperir.ir import DType, NodeOrigin
 from wrapperir.lowering.triton.dtypes import TYPES, constant_text
 from wrapperir.lowering.triton.scalar_code import cast_text
 from wrapperir.lowering.triton.tile import BlockDimension, KernelNames, Tile
@@ -36,7 +36,16 @@ class BlockValue:
 @frozen
 class _Level:
     lines: list[str] = field(factory=list[str])
+    origins: list[tuple[NodeOrigin, ...]] = field(factory=list[tuple[NodeOrigin, ...]])
     known: dict[str, BlockValue] = field(factory=dict[str, BlockValue])
+    rows: dict[str, int] = field(factory=dict[str, int])
+
+    def add(self, line: str, origins: tuple[NodeOrigin, ...]) -> None:
+        self.lines.append(line)
+        self.origins.append(origins)
+
+    def add_origins(self, row: int, origins: tuple[NodeOrigin, ...]) -> None:
+        self.origins[row] = tuple(dict.fromkeys((*self.origins[row], *origins)))
 
 
 class Writer:
@@ -56,11 +65,24 @@ class Writer:
         self.names = names
         self._masked = masked
         self._levels = [_Level()]
+        self._origins: tuple[NodeOrigin, ...] = ()
 
     @property
     def lines(self) -> list[str]:
         """The lines of the body."""
         return self._levels[BODY].lines
+
+    @property
+    def origins(self) -> list[tuple[NodeOrigin, ...]]:
+        """The nodes that each line of the body is for."""
+        return self._levels[BODY].origins
+
+    @contextmanager
+    def computing(self, origins: tuple[NodeOrigin, ...]) -> Generator[None]:
+        """Have what is written inside be for these nodes."""
+        before, self._origins = self._origins, origins
+        yield
+        self._origins = before
 
     @property
     def level(self) -> int:
@@ -69,11 +91,11 @@ class Writer:
 
     def add(self, line: str) -> None:
         """Append a line to the innermost level."""
-        self._levels[-1].lines.append(line)
+        self._levels[-1].add(line, self._origins)
 
     def add_before(self, line: str) -> None:
         """Append a line to the kernel's body, before the loop that is open."""
-        self._levels[BODY].lines.append(line)
+        self._levels[BODY].add(line, self._origins)
 
     def define(
         self, value: BlockValue, wanted: str = "t", key: str | None = None
@@ -84,13 +106,15 @@ class Writer:
         """
         if value.text.isidentifier():
             return value
-        level = self._levels[value.level]
-        known = level.known.get(key or value.text)
+        level, key = self._levels[value.level], key or value.text
+        known = level.known.get(key)
         if known is not None:
+            level.add_origins(level.rows[key], self._origins)
             return known
         name = self.names.fresh(wanted)
-        level.lines.append(f"{name} = {value.text}")
-        level.known[key or value.text] = named = evolve(value, text=name)
+        level.rows[key] = len(level.lines)
+        level.add(f"{name} = {value.text}", self._origins)
+        level.known[key] = named = evolve(value, text=name)
         return named
 
     def converted(self, value: BlockValue, dtype: DType, wanted: str = "t") -> BlockValue:
@@ -165,9 +189,10 @@ class Writer:
             done = self._levels.pop()
             for head, others in heads:
                 self.add(head)
-                self._levels[BODY].lines.extend(
-                    f"    {others.get(line, line)}" for line in done.lines or ["pass"]
-                )
+                for line, origins in zip(done.lines, done.origins, strict=True):
+                    self._levels[BODY].add(f"    {others.get(line, line)}", origins)
+                if not done.lines:
+                    self.add("    pass")
 
 
 def joined(values: Sequence[BlockValue], sign: str, dtype: DType) -> BlockValue:

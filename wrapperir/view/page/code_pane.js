@@ -73,14 +73,15 @@ class CodePane {
     }
   }
 
-  // Scroll to the first row that belongs, unless one is in sight; definitions of kernels and
-  // callers count where nothing else belongs.
+  // Scroll to the first row that belongs, unless one is in sight; statements of kernels, their
+  // definitions and callers count where nothing else belongs.
   revealLit(lit) {
     const rows = [...this.text.rows.keys()];
     const states = rows.map((row) => this.stateOf(row, lit));
-    const order = lit.target?.kind === "kernel" && !this.text.hasCalls ? ["kernel"] : ["line", "inner"];
-    let found = rows.filter((row) => order.includes(states[row]));
-    if (!found.length) found = rows.filter((row) => states[row]);
+    const isKernel = lit.target?.kind === "kernel" && !this.text.hasCalls;
+    const order = isKernel ? [["kernel"]] : [["line", "inner"], ["statement"], ["head"]];
+    const first = order.find((wanted) => wanted.some((state) => states.includes(state)));
+    const found = rows.filter((row) => (first ? first.includes(states[row]) : states[row]));
     if (found.length && !found.some((row) => this.list.isInSight(row))) this.list.reveal(found[0]);
   }
 
@@ -93,6 +94,8 @@ class CodePane {
     element.dataset.pinned = this.stateOf(index, pinned);
     element.dataset.lit = this.stateOf(index, hovered);
     element.classList.toggle("cursor", index === this.cursor);
+    const note = this.text.noteAt?.(index, pinned.target ? pinned : hovered) ?? "";
+    element.lastElementChild.dataset.note = note;
   }
 
   makeRow(index) {

@@ -6,7 +6,8 @@ function wholeOf(name) {
 }
 
 // What belongs to what.  A target is {kind, index}: a line, a kernel, a node, a list of
-// nodes, kernels or lines, an operator, a value by name, a decision, or a place as "file:line".
+// nodes, kernels or lines, an operator, a value by name, a decision, a place as "file:line", or a
+// statement as [kernel, row of its source].
 class Links {
   constructor({ lines, nodes, places, kernels, operators, copies, values, decisions }) {
     Object.assign(this, { lines, nodes, places, kernels, operators, copies, decisions });
@@ -21,6 +22,7 @@ class Links {
         this.linesOfValue.get(name).push(line);
       }
     });
+    this.statements = kernels.name.map((_, kernel) => new Map(kernels.statements[kernel]));
     this.nodesAt = new Map();
     nodes.places.forEach((stack, node) => {
       for (const place of new Set(stack.map((each) => this.placeKey(each)))) {
@@ -28,6 +30,11 @@ class Links {
         this.nodesAt.get(place).push(node);
       }
     });
+  }
+
+  // Returns the nodes that a row of a kernel's source is for, if that is known.
+  nodesOfRow(kernel, row) {
+    return this.statements[kernel].get(row);
   }
 
   placeKey(place) {
@@ -72,27 +79,59 @@ class Links {
     if (kind === "kernels") return index.flatMap((kernel) => this.kernels.calls[kernel]);
     if (kind === "operator") return this.operators.calls[index];
     if (kind === "value") return this.linesOfValue.get(index) ?? this.linesOfValue.get(wholeOf(index)) ?? [];
+    if (kind === "statement") {
+      const nodes = new Set(this.nodesOfRow(...index));
+      return this.kernels.calls[index[0]].filter((line) => this.lines.nodes[line].some((node) => nodes.has(node)));
+    }
     return this.nodesOf({ kind, index }).flatMap((node) => this.linesOfNode[node]);
   }
 
   nodesOf({ kind, index }) {
     if (kind === "node") return [index];
     if (kind === "nodes") return index;
+    if (kind === "statement") return this.nodesOfRow(...index);
     if (kind === "decision") return this.decisions.nodes[index];
     if (kind === "value") return this.nodesOfValue.get(index) ?? this.nodesOfValue.get(wholeOf(index)) ?? [];
     if (kind === "place") return this.nodesAt.get(index) ?? [];
     return this.linesOf({ kind, index }).flatMap((line) => this.lines.nodes[line]);
   }
 
-  // All that belongs to a target; places are "inner" where a node is, "outer" at its callers.
+  // What a row of a kernel's source is: a statement if it is known what that is for.
+  atKernelRow(kernel, row) {
+    return this.nodesOfRow(kernel, row)?.length ? { kind: "statement", index: [kernel, row] } : { kind: "kernel", index: kernel };
+  }
+
+  // How a row of a kernel's source belongs to what is lit: as a "statement", or as one of the
+  // "kernel".  Where none of its statements does, the first row of its own code is the "head".
+  stateOfKernelRow(kernel, row, lit) {
+    if (!lit.kernels.has(kernel) || (row >= 0 && row < this.kernels.own[kernel])) return "";
+    const missing = lit.missing.get(kernel);
+    if (missing && row === this.kernels.own[kernel]) return "head";
+    if (missing === undefined) return "kernel";
+    return this.nodesOfRow(kernel, row)?.some((node) => lit.nodes.has(node)) ? "statement" : "kernel";
+  }
+
+  // Says why no statement of a kernel belongs to some nodes; "" if one does.
+  missingStatement(kernel, nodes) {
+    const { statements: { [kernel]: statements } } = this;
+    if (!statements.size) return "which of the statements below belong to it is not known";
+    const isFor = (found) => found.some((node) => nodes.has(node));
+    return [...statements.values()].some(isFor) ? "" : "no statement below is left of it";
+  }
+
+  // All that belongs to a target; `missing` says of kernels that belong by some of their nodes why
+  // no statement does, or "" if one does.  Places are "inner" where a node is, "outer" at its callers.
   lit(target) {
-    const found = { target, lines: new Set(), nodes: new Set(), kernels: new Set(), places: new Map() };
+    const found = { target, lines: new Set(), nodes: new Set(), kernels: new Set(), missing: new Map(), places: new Map() };
     if (!target) return found;
     found.lines = new Set(this.linesOf(target));
     found.nodes = new Set(this.nodesOf(target));
     if (target.kind === "kernel") found.kernels.add(target.index);
     for (const line of found.lines) {
       if (this.lines.kernel[line] !== null) found.kernels.add(this.lines.kernel[line]);
+    }
+    if (!["kernel", "kernels", "line", "lines", "operator"].includes(target.kind)) {
+      for (const kernel of found.kernels) found.missing.set(kernel, this.missingStatement(kernel, found.nodes));
     }
     for (const node of found.nodes) {
       this.nodes.places[node].forEach((place, depth) => {

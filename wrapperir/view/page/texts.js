@@ -18,6 +18,7 @@ function sourceText(links, file, index) {
 function programText(links, rows) {
   const { kernels } = links;
   const targets = rows.map((_, row) => links.atRow(row + 1));
+  const sourceRow = (row, kernel) => row + 1 - (kernels.source[kernel] || Infinity);
   return {
     name: "program",
     rows,
@@ -28,27 +29,40 @@ function programText(links, rows) {
       if (target?.kind !== "kernel" || !rows[row].startsWith("    |")) return null;
       return { triton: "python", cpp: "cpp" }[kernels.language[target.index]] ?? "cpp";
     },
-    targetAt: (row) => targets[row],
-    stateOf: (row, lit) => stateOfTarget(targets[row], lit),
+    ...kernelRows(links, targets, sourceRow),
   };
 }
 
-function codeText(code, file) {
+// The targets and states of rows, where those of a kernel are rows of its source: `sourceRow`
+// says which one, or a negative number.
+function kernelRows(links, targets, sourceRow) {
+  const isKernel = (row) => targets[row]?.kind === "kernel";
+  const own = (row) => sourceRow(row, targets[row].index);
+  return {
+    targetAt: (row) => (isKernel(row) ? links.atKernelRow(targets[row].index, own(row)) : targets[row]),
+    stateOf: (row, lit) =>
+      isKernel(row) ? links.stateOfKernelRow(targets[row].index, own(row), lit) : stateOfTarget(targets[row], lit),
+    noteAt: (row, lit) => (isKernel(row) && own(row) === links.kernels.own[targets[row].index] && lit.missing.get(targets[row].index)) || "",
+  };
+}
+
+function codeText(links, code, file) {
   const rows = file.text;
   const targets = new Array(rows.length).fill(null);
-  for (const [begin, end, line, kernel, nodes, others] of file.ranges) {
+  const sources = new Array(rows.length).fill(Infinity);
+  for (const [begin, end, line, kernel, nodes, others, source] of file.ranges) {
     let target = { kind: "line", index: line };
     if (nodes.length) target = { kind: "nodes", index: nodes };
     else if (line === null) target = kernel === null ? null : { kind: "kernel", index: kernel };
     if (others.length) target = { kind: "kernels", index: [kernel, ...others] };
     targets.fill(target, begin - 1, end);
+    if (source) sources.fill(source, begin - 1, end);
   }
   return {
     name: `${code.emitter}: ${file.path}`,
     rows,
     language: languageOf(file.path),
-    targetAt: (row) => targets[row],
-    stateOf: (row, lit) => stateOfTarget(targets[row], lit),
+    ...kernelRows(links, targets, (row) => row + 1 - sources[row]),
   };
 }
 

@@ -16,7 +16,7 @@ class View {
       program: [programText(this.links, data.text)],
       codes: data.codes.map((code) => ({
         emitter: code.emitter,
-        files: code.refusals.length ? [refusedText(code)] : code.files.map((file) => codeText(code, file)),
+        files: code.refusals.length ? [refusedText(code)] : code.files.map((file) => codeText(this.links, code, file)),
       })),
     };
     this.panes = {};
@@ -61,6 +61,7 @@ class View {
     if (kind === "line") return `line ${lines.number[index]}`;
     if (kind === "kernel") return `kernel @${kernels.name[index]}`;
     if (kind === "kernels") return `kernels ${index.map((kernel) => `@${kernels.name[kernel]}`).join(", ")}`;
+    if (kind === "statement") return `statement of kernel @${kernels.name[index[0]]}`;
     if (kind === "node") return `node ${nodes.name[index]}`;
     if (kind === "nodes") return index.length === 1 ? `node ${nodes.name[index[0]]}` : `${index.length} nodes`;
     if (kind === "lines") return index.length === 1 ? `line ${lines.number[index[0]]}` : `${index.length} lines`;
@@ -106,24 +107,23 @@ class View {
       const found = this.codeOf(lit);
       const emitter = this.emitterOf(this.panes.code.text);
       const own = found.filter(({ text }) => emitter?.files.includes(text));
-      const kernels = own.filter(({ isKernel }) => isKernel);
-      const best = lit.target.kind === "kernel" && kernels.length ? kernels : own;
+      const best = this.bestCode(own, lit);
       if (best.length && !best.some(({ text }) => text === this.panes.code.text)) this.showCode(best[0].text);
     }
     for (const pane of Object.values(this.panes)) if (pane !== from) pane.revealLit(lit);
     for (const list of Object.values(this.lists)) if (list !== from) list.revealLit(lit);
-    if (from === this.panes.program && lit.target.kind === "kernel") this.revealKernelRow(from);
+    const isOfKernel = ["kernel", "statement"].includes(lit.target.kind);
+    if (from === this.panes.program && isOfKernel) this.revealKernelRow(from);
   }
 
   // Show the row of a kernel's emitted code that is the row at the cursor of its source.
   revealKernelRow({ text, cursor }) {
     const { code } = this.panes;
     const wanted = text.rows[cursor].replace(/^\s*\| ?/, "").trim();
-    const [range] = this.codeOf(this.pinned).filter((found) => found.text === code.text && found.isKernel);
-    if (!range || !wanted) return;
-    const rows = range.ranges.flatMap(([begin, end]) => code.text.rows.map((_, row) => row).slice(begin, end + 1));
-    const row = rows.find((each) => code.text.rows[each].trim() === wanted);
-    if (row !== undefined) code.moveTo(row, false);
+    if (!wanted) return;
+    const isOfKernel = (row) => ["kernel", "statement"].includes(code.stateOf(row, this.pinned));
+    const row = code.text.rows.findIndex((each, at) => each.trim() === wanted && isOfKernel(at));
+    if (row >= 0) code.moveTo(row, false);
   }
 
   draw() {
@@ -136,23 +136,31 @@ class View {
     this.lists.drawing.mark();
   }
 
+  // Of the files that what is lit became, those of a kernel's code, if there are some.
+  bestCode(found, lit) {
+    const isBest = lit.target?.kind === "kernel" ? ({ isKernel }) => isKernel : ({ isStatement }) => isStatement;
+    const best = found.filter(isBest);
+    return best.length ? best : found;
+  }
+
   // The ranges of rows of each emitted file that lines of what is lit became; of a kernel, those
-  // of its own code, where a file has that.
+  // of its own code, and of nodes their statements in kernels, where a file has that.
   codeOf(lit) {
     const found = [];
     for (const { files } of this.texts.codes) {
       for (const text of files) {
         const states = text.rows.map((_, row) => text.stateOf(row, lit));
-        const order = lit.target?.kind === "kernel" ? ["kernel", "line"] : ["line"];
-        const wanted = order.find((state) => states.includes(state));
-        const isLit = (row) => (wanted ? states[row] === wanted : states[row]);
+        const order = lit.target?.kind === "kernel" ? [["kernel"], ["line"]] : [["line", "statement"], ["head"]];
+        const wanted = order.find((each) => each.some((state) => states.includes(state)));
+        const isLit = (row) => (wanted ? wanted.includes(states[row]) : states[row]);
         const ranges = [];
         for (let row = 0; row < text.rows.length; row += 1) {
           if (!isLit(row)) continue;
           if (ranges.length && ranges.at(-1)[1] === row - 1) ranges.at(-1)[1] = row;
           else ranges.push([row, row]);
         }
-        if (ranges.length) found.push({ text, ranges, isKernel: wanted === "kernel" });
+        const has = (state) => wanted?.includes(state) && states.includes(state);
+        if (ranges.length) found.push({ text, ranges, isKernel: has("kernel"), isStatement: has("statement") });
       }
     }
     return found;
@@ -222,8 +230,8 @@ class View {
     });
     for (const code of this.texts.codes) {
       const button = addButton(document.getElementById("emitters"), code.emitter, () => {
-        const lit = this.codeOf(this.pinned).find(({ text }) => code.files.includes(text));
-        this.showCode(lit?.text ?? code.files[0]);
+        const found = this.codeOf(this.pinned).filter(({ text }) => code.files.includes(text));
+        this.showCode(this.bestCode(found, this.pinned)[0]?.text ?? code.files[0]);
         this.panes.code.revealLit(this.pinned);
       });
       button.dataset.emitter = code.emitter;

@@ -9,7 +9,13 @@ from wrapperir.lowering.c.points import points, value_dtypes
 from wrapperir.lowering.c.vectors import VectorWriter
 from wrapperir.lowering.dtypes import HALVES
 from wrapperir.lowering.loops import Check, Nest, Store, StoreMode
-from wrapperir.lowering.renderer import LoopKernel, Renderer, kernel_parameters
+from wrapperir.lowering.renderer import (
+    KernelSequence,
+    LoopKernel,
+    Renderer,
+    SourceOrigins,
+    kernel_parameters,
+)
 from wrapperir.lowering.substitution import instructions
 from wrapperir_opencl.kernels import FAULT, LANGUAGE
 from wrapperir_opencl.renderer.language import OpenclLanguage, OpenclVectors
@@ -43,18 +49,31 @@ class OpenclRenderer(Renderer):
 
     def render_kernel(self, kernel: LoopKernel) -> wir.KernelDefinitionLine:
         """Return the kernel's definition; its grid has the work-items."""
+        return self._rendered(kernel)[0]
+
+    def source_origins(self, kernel: LoopKernel | KernelSequence) -> SourceOrigins | None:
+        """Return the nodes of the rows of a kernel's source."""
+        return self._rendered(kernel)[1] if isinstance(kernel, LoopKernel) else None
+
+    def _rendered(
+        self, kernel: LoopKernel
+    ) -> tuple[wir.KernelDefinitionLine, SourceOrigins]:
         has_checks = any(isinstance(x, Check) for x in instructions(kernel.nest.body))
         writer = _OpenclWriter(kernel)
         grid = writer.write_kernel(kernel, has_checks)
-        return wir.KernelDefinitionLine(
+        written = writer.source
+        source = kernel_source(writer.functions, "\n".join(written.lines))
+        begin = source.count("\n") - len(written.lines)
+        definition = wir.KernelDefinitionLine(
             name=kernel.name,
             language=self.language,
             parameters=kernel_parameters(kernel),
             grid=(grid,),
             entry=kernel.name,
             metadata=(LANGUAGE, FAULT) if has_checks else (LANGUAGE,),
-            source=kernel_source(writer.functions, "\n".join(writer.source.lines)),
+            source=source,
         )
+        return definition, SourceOrigins.of_lines(begin, written.origins)
 
 
 class _OpenclWriter(VectorWriter):
