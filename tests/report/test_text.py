@@ -96,6 +96,16 @@ def test_memory_at_the_peak_is_said_to_be_from_the_value_that_it_has_there() -> 
     )
 
 
+def test_what_is_alive_names_the_module_that_called_its_operator() -> None:
+    text = REUSED.replace("exp: aten.exp.default", 'exp: aten.exp.default in "layers.1"')
+    parsed = parse_with_positions(f"wrapperir 1\n\n{text}")
+    version = build_timeline(parsed.program, parsed.positions, {}, "as given")
+    report = MemoryReport(program="main", source="reused.wir", versions=(version,))
+    made = "from m.py:8, aten.exp.default in layers.1, exp\n"
+    assert f"  taken for      %c, {made}" in format_report(report)
+    assert format_report(report).endswith(f"               {made}")
+
+
 def test_a_donated_input_at_the_peak_is_said_to_be_one() -> None:
     text = REUSED.replace("%x: f32[64]", "%x: donated f32[64]")
     parsed = parse_with_positions(f"wrapperir 1\n\n{text}")

@@ -136,7 +136,7 @@ def test_a_line_of_the_source_without_operators_says_so_and_which_are_near(
 
 
 def test_the_peak_lists_what_is_alive_there(small: Page) -> None:
-    place = "peak 512 bytes at line 16, model.py:7"
+    place = "peak 512 bytes at line 16, model.py:7 in layer"
     assert small.locator("#peak").inner_text() == place
     small.click("#peak")
     details = small.locator("#details").inner_text()
@@ -150,6 +150,35 @@ def test_the_peak_lists_what_is_alive_there(small: Page) -> None:
     assert [row[:2] for row in alive] == ["%y", "%z"]
     click(small, "program", "free %y")
     assert "Alive here on cpu" in small.locator("#details").inner_text()
+
+
+LAYERS = """\
+wrapperir 1
+
+program @main(%x: f32[64]) {
+  %a = extern_kernel aten.sin.default(%x) : f32[64] from(sin)
+  %b = extern_kernel aten.sin.default(%a) : f32[64] from(sin_1)
+  free %a
+  return %b
+}
+
+origins {
+  place 0: "model.py" 3 "forward"
+  sin: aten.sin.default in "layers.0" at 0
+  sin_1: aten.sin.default in "layers.1" at 0
+}
+"""
+
+
+def test_the_peak_and_what_is_alive_there_name_the_modules_of_one_line(
+    opener: Opener,
+) -> None:
+    page = opener.open(format_view(viewed(LAYERS, [])), height=1000)
+    assert page.locator("#peak").inner_text().endswith("model.py:3 in layers.1")
+    page.click("#peak")
+    alive = page.locator("#details").inner_text().split("Alive at the peak")[1]
+    assert "sin_1 (sin, model.py:3 in layers.1)" in alive
+    assert "sin (sin, model.py:3 in layers.0)" in alive
 
 
 def test_a_donated_input_that_is_alive_at_the_peak_is_said_to_be_one(

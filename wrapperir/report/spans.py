@@ -75,14 +75,21 @@ def line_head(line: wir.AnyLine) -> str:
 
 
 def format_provenance(provenance: wir.Provenance | None, table: wir.OriginTable) -> str:
-    """Return where a line came from: ``model.py:7, aten.mm.default, mm_1 and 3 more``."""
+    """Return where a line came from: its place, operator, module and first node.
+
+    That is ``model.py:7, aten.mm.default in layers.0, mm_1 and 3 more``; operator and
+    module are of the first node that has an operator.
+    """
     if provenance is None or not provenance.origins:
         return ""
     parts = list[str]()
     origins = table.of(provenance)
     if (place := next(filter(None, map(table.place, origins)), None)) is not None:
         parts.append(f"{place.file}:{place.line}")
-    parts += [each.operator for each in origins if each.operator is not None][:1]
+    called = next((each for each in origins if each.operator is not None), None)
+    if called is not None:
+        module = f" in {called.module}" if called.module else ""
+        parts.append(f"{called.operator}{module}")
     more = len(provenance.origins) - 1
     parts.append(provenance.origins[0] + (f" and {more} more" if more else ""))
     return ", ".join(parts)

@@ -216,12 +216,11 @@ class Details {
     });
   }
 
-  // A node with its operator and place.
+  // A node with its operator, place and module.
   node(parent, node) {
     const { nodes } = this.view.links;
     const operator = nodes.operator[node]?.split(".")[1];
-    const [place] = nodes.places[node];
-    const facts = [operator, place !== undefined && this.view.placeName(place)].filter(Boolean).join(", ");
+    const facts = [operator, this.view.whereIs(node)].filter(Boolean).join(", ");
     this.goTo(parent, { kind: "node", index: node }, nodes.name[node] + (facts && ` (${facts})`));
   }
 

@@ -77,6 +77,13 @@ class View {
     return this.nameOf({ kind: "place", index: this.links.placeKey(place) });
   }
 
+  // The place and the module of a node, as "model.py:12 in layers.0".
+  whereIs(node) {
+    const { module, places } = this.links.nodes;
+    const [place] = places[node];
+    return [place !== undefined && this.placeName(place), module[node] && `in ${module[node]}`].filter(Boolean).join(" ");
+  }
+
   firstSource() {
     const found = this.texts.source.find((text) => !text.reason);
     return found ?? this.texts.source[0] ?? missingText("The program names no source files.");
@@ -276,9 +283,8 @@ class View {
     const [memory] = this.data.memory.memories;
     if (memory && lines.number.length) {
       const [node] = lines.nodes[memory.peakRise[0] ?? memory.peakLine];
-      const [place] = node === undefined ? [] : nodes.places[node];
-      const where = place === undefined ? "" : `, ${this.placeName(place)}`;
-      const text = `peak ${formatBytes(memory.peak)} at line ${lines.number[memory.peakLine]}${where}`;
+      const where = node === undefined ? "" : this.whereIs(node);
+      const text = [`peak ${formatBytes(memory.peak)} at line ${lines.number[memory.peakLine]}`, where].filter(Boolean).join(", ");
       const button = addButton(facts, text, () => this.pin({ kind: "line", index: memory.peakLine }));
       button.id = "peak";
       button.title = "The most bytes held: whole pools, and buffers outside pools. Of several such lines, the first where most is live.";
