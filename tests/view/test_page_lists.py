@@ -8,6 +8,7 @@ from playwright.sync_api import Page
 from tests.report.conftest import Opener
 from tests.report.test_copies import FUSED_COPY
 from tests.report.test_explanation import TWO_LOOPS
+from tests.view.small_program import PROGRAM
 from tests.view.test_view_page import viewed
 from wrapperir.emit.pipeline import find_emitter
 from wrapperir.view import format_view
@@ -185,7 +186,7 @@ def test_a_copy_says_which_views_made_it_necessary_and_for_whom(page: Page) -> N
     page.locator(".panel[data-name=program] .line", has_text="clone.default(%t2)").click()
     details = page.locator("#details").inner_text()
     assert "Why there is a copy" in details
-    assert "t_2 (t, model.py:5)" in details
+    assert "t_2 (t, model.py:5 in layers.2)" in details
     assert "line 12, aten.mm.default" in details
     page.locator("#details button", has_text="t_2 (t").click()
     assert page.locator("#details h2").inner_text() == "node t_2"
@@ -278,3 +279,37 @@ def test_a_copy_that_is_fused_is_shown_with_what_is_copied_and_for_whom(
     assert "Why there is a copy" in details.inner_text()
     details.locator("button", has_text="%w").first.click()
     assert page.locator("#details h2").inner_text() == "value %w"
+
+
+LONG = "a_kernel_whose_name_has_many_operators_and_so_more_than_sixty_letters"
+
+
+@pytest.mark.parametrize("width", [1440, 1000, 600])
+def test_long_names_wrap_or_are_scrolled_to(opener: Opener, width: int) -> None:
+    """No heading, result of a search or name in a list is cut without a way to read it."""
+    text = PROGRAM.replace("fused", LONG).replace("@main", f"@{LONG}")
+    page = opener.open(format_view(viewed(text)), width=width, height=900)
+    page.evaluate("view.pin({ kind: 'kernel', index: 0 })")
+    page.evaluate("view.showCode(view.texts.codes[1].files.at(-1))")
+    if width < 900:
+        page.click("#panels [data-panel=details]")
+    page.fill("#search", LONG)
+    page.locator("#results .result").first.wait_for()
+    for selector in ("h1", "#details h2", "#results .result"):
+        for element in page.locator(selector).all():
+            assert element.evaluate(
+                "(element) => element.scrollWidth <= element.clientWidth"
+                " && element.getBoundingClientRect().right <= innerWidth"
+            ), (selector, element.inner_text())
+    page.keyboard.press("Escape")
+    assert LONG in str(page.get_attribute("#code-file", "title"))
+    if width < 900:
+        page.click("#panels [data-panel=kernels]")
+    listing = page.locator(".panel[data-name=kernels] .listing")
+    listing.focus()
+    for _ in range(40):
+        page.keyboard.press("ArrowRight")
+    page.wait_for_function(
+        "(element) => element.scrollLeft >= element.scrollWidth - element.clientWidth - 1",
+        arg=listing.element_handle(),
+    )

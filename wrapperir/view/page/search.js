@@ -1,6 +1,7 @@
 "use strict";
 
 const MOST_FOUND = 60; // in one text
+const MOST_LETTERS = 160; // after what is found, on a row that is gone to
 const SLICE = 12; // milliseconds of searching at once
 
 // Says whether a text has what is wanted.  A name, such as %buf2 or @fused, is found as a whole.
@@ -119,7 +120,7 @@ class Search {
     const begin = Math.max(0, at - 40);
     button.append((begin ? "…" : "") + text.slice(begin, at).replace(/^\s+/, ""));
     addSpan(button, text.slice(at, at + length), "match");
-    button.append(text.slice(at + length, at + 160));
+    button.append(text.slice(at + length, at + MOST_LETTERS) + (text.length > at + MOST_LETTERS ? "…" : ""));
     button.addEventListener("click", () => {
       this.open(false);
       go();

@@ -61,7 +61,8 @@ class TargetList {
       this.view.hover(row.target ?? null);
       this.list.draw();
     } else if (opens !== undefined && row?.members?.length) {
-      if (opens !== Boolean(row.isOpen)) this.toggle(row);
+      if (opens === Boolean(row.isOpen)) return; // then the list scrolls sideways
+      this.toggle(row);
     } else if (event.key === "Enter" && row?.target) this.view.pin(row.target, this);
     else return;
     event.preventDefault();

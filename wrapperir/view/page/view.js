@@ -191,7 +191,7 @@ class View {
 
   showSource(text) {
     this.panes.source.show(text);
-    document.getElementById("source-file").value = this.texts.source.indexOf(text);
+    choose(document.getElementById("source-file"), this.texts.source.indexOf(text));
   }
 
   showCode(text) {
@@ -203,7 +203,7 @@ class View {
     const select = document.getElementById("code-file");
     fillSelect(select, emitter.files.map((each) => each.name.slice(emitter.emitter.length + 2)));
     select.hidden = emitter.files.length < 2;
-    select.value = emitter.files.indexOf(text);
+    choose(select, emitter.files.indexOf(text));
   }
 
   openTool(name) {
@@ -375,6 +375,12 @@ function fillSelect(select, names) {
       return option;
     }),
   );
+}
+
+// Choose an option; the title has all of its text where there is no room for that.
+function choose(select, index) {
+  select.value = index;
+  select.title = select.selectedOptions[0]?.textContent ?? "";
 }
 
 const view = new View(JSON.parse(document.getElementById("data").textContent));
