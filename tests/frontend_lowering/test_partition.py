@@ -88,3 +88,25 @@ def test_a_tensor_is_saved_once() -> None:
 
     saved = _saved(attend, X, torch.randn(24, 24, requires_grad=True))
     assert all(node.target is not torch.ops.aten.alias.default for node in saved)
+
+
+@pytest.mark.parametrize(
+    "pool",
+    [
+        lambda x: functional.avg_pool2d(x, 2),
+        lambda x: functional.avg_pool2d(x, 3, 2, 1, ceil_mode=True),
+        lambda x: functional.max_pool2d(x, 2),
+        lambda x: functional.adaptive_avg_pool2d(x, (2, 3)),
+        lambda x: functional.adaptive_max_pool2d(x, (2, 3)),
+    ],
+)
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_what_is_pooled_is_not_saved_for_its_shape(
+    pool: Callable[[torch.Tensor], torch.Tensor], layout: torch.memory_format
+) -> None:
+    x = X.detach().to(memory_format=layout).requires_grad_()
+    w = torch.randn(4, 3, 2, 2, requires_grad=True)
+    saved = _saved(lambda x, w: pool(torch.conv2d(x, w)), x, w)
+    targets = [node.target for node in saved if node.op == "call_function"]
+    assert torch.ops.aten.convolution.default not in targets
+    assert torch.ops.aten.full.default not in targets

@@ -18,6 +18,16 @@ from wrapperir.frontend.lowering.reduction_space import arguments
 
 aten: Any = torch.ops.aten
 
+_SHAPE_ONLY: tuple[Any, ...] = tuple(
+    getattr(aten, f"{name}{rank}d{kind}_backward").default
+    for rank in (2, 3)
+    for name, kind in (
+        *(("max_pool", "_with_indices"), ("avg_pool", "")),
+        *(("adaptive_max_pool", ""), ("_adaptive_avg_pool", "")),
+    )
+)
+"""Gradients that read the shape of what was pooled, their second argument, alone."""
+
 _MOST_OFFSETS = 128
 """Elements of a window whose numbers fit one byte."""
 
@@ -30,6 +40,9 @@ def partition(
     What is saved between them is PyTorch's choice, of the fewest bytes.
     """
     _skip_aliases(joint.graph)
+    for target in _SHAPE_ONLY:
+        for node in joint.graph.find_nodes(op="call_function", target=target):
+            _give_shape_only(joint.graph, node)
     for rank in (2, 3):
         pool = getattr(aten, f"max_pool{rank}d_with_indices")
         for node in joint.graph.find_nodes(op="call_function", target=pool.default):
@@ -48,6 +61,22 @@ def _skip_aliases(graph: torch.fx.Graph) -> None:
                 user.replace_input_with(node, source)
         if not node.users:
             graph.erase_node(node)
+
+
+def _give_shape_only(graph: torch.fx.Graph, gradient: torch.fx.Node) -> None:
+    """Give a gradient zeros in place of the source, of which it reads no element.
+
+    The source would be saved for it.  Loops do not read the zeros either, and so they are
+    not computed.
+    """
+    source = gradient.args[1]
+    assert isinstance(source, torch.fx.Node)
+    example: Any = source.meta["val"]
+    if not all(isinstance(extent, int) for extent in example.shape):
+        return
+    with graph.inserting_before(gradient):
+        zeros = append_function(graph, lambda: example.new_zeros(example.shape))
+    gradient.replace_input_with(source, zeros)
 
 
 def _save_offsets(graph: torch.fx.Graph, pool: torch.fx.Node, rank: int) -> None:
