@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.files import ADD, broken, invoke
+from tests.report.test_memory_changes import TEXT as MEMORY
 from wrapperir.diagnostics import Code
 from wrapperir.passes import MEMORY_PASSES
 
@@ -66,9 +67,32 @@ def test_json_is_shown_as_text(folder: Path) -> None:
 def test_passes_are_compared(folder: Path) -> None:
     result = invoke("memory", "--pass", "remove_dead_lines", "add.wir")
     given, after = result.stdout.split("after remove_dead_lines, cpu:")
+    after, changes = after.split("what passes did to the memory of values:")
     assert "%unused" in given
     assert "%unused" not in after
+    assert changes == "\n  remove_dead_lines:\n    %unused removed, 256 bytes\n"
     assert "peak           1 KiB (1,024 bytes)" in after
+
+
+def test_what_passes_did_to_the_memory_of_values_is_listed(folder: Path) -> None:
+    Path("planned.wir").write_text(MEMORY)
+    result = invoke("memory", "--pass", "update_in_place, plan_memory", "planned.wir")
+    assert result.stdout.endswith(
+        """
+what passes did to the memory of values:
+  update_in_place:
+    %b given the memory of %a, 256 bytes
+    %c given the memory of %b, 256 bytes
+  plan_memory:
+    %pool0 given memory of its own, 256 bytes
+    %unused placed in %pool0 at 0, 32 bytes
+    %a placed in %pool0 at 0, 256 bytes
+"""
+    )
+    many = "".join(f"  %u{n} = allocate f32[8]\n  free %u{n}\n" for n in range(30))
+    Path("many.wir").write_text(MEMORY.replace("  %unused", f"{many}  %unused", 1))
+    result = invoke("memory", "--pass", "remove_dead_lines", "many.wir")
+    assert result.stdout.endswith("    and 11 more, which `wrapperir view` lists\n")
 
 
 def test_a_pass_may_mend_a_program_that_has_errors(folder: Path) -> None:

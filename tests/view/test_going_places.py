@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Page
 
 from tests.report.conftest import Opener
+from tests.report.test_memory_changes import TEXT as MEMORY
 from tests.report.test_text import GIVEN
 from tests.view.small_program import PAIR, write_model
 from tests.view.test_view_page import click, lit, viewed
@@ -277,6 +278,36 @@ def test_a_pass_lists_the_values_that_it_removed(page: Page) -> None:
     assert removals.inner_text() == "values were removed by remove_dead_lines: 1"
     removals.locator("button").click()
     assert values.inner_text() == "removed 1 value:%unused"
+
+
+def test_what_passes_did_to_memory_is_listed_by_value_with_the_pass(
+    opener: Opener,
+) -> None:
+    page = opener.open(format_view(viewed(MEMORY, [], "plan_memory")), height=1000)
+    page.click("#tabs [data-panel=passes]")
+    summary = page.locator("#memory-changes summary")
+    assert summary.inner_text() == "memory of values: allocated 1, placed 2"
+    summary.click()
+    rows = page.locator("#memory-changes .place").all_inner_texts()
+    shown = [row.replace(" ", "") for row in rows]
+    assert "%aplacedin%pool0at0,256bytes,byplan_memory" in shown
+    assert "%pool0givenmemoryofitsown,256bytes,byplan_memory" in shown
+    page.locator("#memory-changes .place", has_text="%a").locator("button").first.click()
+    details = page.locator("#details")
+    assert details.locator("h2").inner_text() == "value %a"
+    assert "What passes did to its memory" in details.inner_text()
+    details.locator("button", has_text="plan_memory").first.click()
+    found = page.locator(".panel[data-name=passes] .line.found")
+    assert "%a = place f32[8, 8] in %pool0 at 0" in found.inner_text()
+
+
+def test_a_value_that_a_pass_removed_says_so(opener: Opener) -> None:
+    page = opener.open(format_view(viewed(MEMORY, [], "remove_dead_lines")), height=1000)
+    page.click("#tabs [data-panel=passes]")
+    page.click("#memory-changes summary")
+    page.locator("#memory-changes .place button", has_text="%unused").click()
+    details = page.locator("#details").inner_text().replace(" ", "")
+    assert "%unusedremoved,32bytes,byremove_dead_lines" in details
 
 
 def test_the_passes_say_at_once_that_none_removed_a_value(opener: Opener) -> None:

@@ -21,7 +21,7 @@ from wrapperir.cli.writing import write_output
 from wrapperir.ir import AllocatePoolLine, Program
 
 if TYPE_CHECKING:
-    from wrapperir.pipelines import ChosenPass
+    from wrapperir.pipelines import ChosenPass, PassObserver
     from wrapperir.report import MemoryReport
 
 
@@ -49,11 +49,20 @@ def memory_command(
     """Report how much memory PROGRAM takes, line by line, and what takes it.
 
     With --pass, --html or --perfetto, the program after passes is reported beside it:
-    those named, or else those that plan memory, if it has no pools yet.  Bytes are
-    rounded up to 64.  PROGRAM itself may have errors, such as missing frees, that a named
-    pass mends; then it is reported after the passes alone.  Nothing of it is executed.
+    those named, or else those that plan memory, if it has no pools yet.  With --pass, what
+    each pass did to the memory of values is listed, too.  Bytes are rounded up to 64.
+    PROGRAM itself may have errors, such as missing frees, that a named pass mends; then it
+    is reported after the passes alone.  Nothing of it is executed.
     """
-    from wrapperir.report import format_html, format_perfetto, format_report
+    from wrapperir.passes import format_call
+    from wrapperir.report import (
+        MemoryChange,
+        format_html,
+        format_memory_changes,
+        format_perfetto,
+        format_report,
+        memory_changes,
+    )
 
     if html == perfetto == STANDARD_INPUT:
         raise click.UsageError("--html and --perfetto cannot both go to standard output")
@@ -67,8 +76,13 @@ def memory_command(
 
         chosen = choose_passes(MEMORY_PASSES)
     versions = [] if errors else [_Version("as given", parsed, source)]
+    ran: list[tuple[ChosenPass, Program, Program]] = []
+
+    def record(each: "ChosenPass", before: Program, after: Program) -> None:
+        ran.append((each, before, after))
+
     if chosen:
-        versions.append(_after(parsed, source, chosen))
+        versions.append(_after(parsed, source, chosen, record))
     if errors:
         notice(f"{source.name} as given has errors, which the passes mend: not reported")
     made = _report(versions, source, {name: given[-1] for name, given in sizes.items()})
@@ -76,8 +90,15 @@ def memory_command(
         write_output(html, format_html(made))
     if perfetto is not None:
         write_output(perfetto, format_perfetto(made))
-    if STANDARD_INPUT not in (html, perfetto):
-        click.echo(format_report(made), nl=False)
+    if STANDARD_INPUT in (html, perfetto):
+        return
+    click.echo(format_report(made), nl=False)
+    symbols = {symbol.name: symbol.value for symbol in made.symbols}
+    changes: list[tuple[str, MemoryChange]] = []
+    for each, before, after in ran if passes else ():
+        found = memory_changes(before, after, symbols)
+        changes += [(format_call(each.call), change) for change in found]
+    click.echo(format_memory_changes(changes), nl=False)
 
 
 @frozen
@@ -89,9 +110,14 @@ class _Version:
     shown: Source
 
 
-def _after(program: Program, source: Source, passes: "Sequence[ChosenPass]") -> _Version:
+def _after(
+    program: Program,
+    source: Source,
+    passes: "Sequence[ChosenPass]",
+    show: "PassObserver",
+) -> _Version:
     label = f"after {', '.join(each.name for each in passes)}"
-    after = run_chosen(program, passes)
+    after = run_chosen(program, passes, show)
     shown = printed(after, f"{source.name} ({label})")
     exit_with_errors(errors_of(after), shown)
     return _Version(label, after, shown)

@@ -8,6 +8,11 @@ from wrapperir.report.explanation import explain
 from wrapperir.report.explanation_text import format_explanation, format_explanation_json
 from wrapperir.report.graphviz import format_dot
 from wrapperir.report.line_flow import LineFlow, line_flow
+from wrapperir.report.memory_changes import (
+    MemoryChange,
+    format_memory_changes,
+    memory_changes,
+)
 from wrapperir.report.memory_page import buffer_kinds, format_html, kind_data, version_data
 from wrapperir.report.model_parameters import ModelParameter, model_parameters
 from wrapperir.report.offline_page import PageData, PagePart, format_page
@@ -38,6 +43,7 @@ __all__ = [
     "KernelProfile",
     "LineFlow",
     "LineProfile",
+    "MemoryChange",
     "MemoryPeak",
     "MemoryReport",
     "ModelParameter",
@@ -60,6 +66,7 @@ __all__ = [
     "format_explanation",
     "format_explanation_json",
     "format_html",
+    "format_memory_changes",
     "format_page",
     "format_perfetto",
     "format_profile",
@@ -72,6 +79,7 @@ __all__ = [
     "line_flow",
     "line_head",
     "line_modules",
+    "memory_changes",
     "model_parameters",
     "shown_symbols",
     "version_data",

@@ -12,7 +12,7 @@ from wrapperir.ir import Number, Program
 from wrapperir.ir.line_effects import value_names
 from wrapperir.passes import capture_graphs, capture_named, format_call
 from wrapperir.pipelines import ChosenPass, run_passes
-from wrapperir.report import build_timeline, line_head
+from wrapperir.report import MemoryChange, build_timeline, line_head, memory_changes
 from wrapperir.text import format_program, format_with_positions
 from wrapperir.verify import verify
 
@@ -50,7 +50,8 @@ class PassStep:
 
     ``peaks`` has the most bytes held in each memory; it is empty if the program is not
     valid yet.  ``removed_values`` and ``added_values`` are the names that only the program
-    before or after it has.  ``outside`` are the lines that a capture of graphs left out.
+    before or after it has, and ``memory`` what it did to the memory of values.  ``outside``
+    are the lines that a capture of graphs left out.
     """
 
     call: str
@@ -61,6 +62,7 @@ class PassStep:
     peaks: tuple[tuple[str, int], ...]
     removed_values: tuple[str, ...] = ()
     added_values: tuple[str, ...] = ()
+    memory: tuple[MemoryChange, ...] = ()
     outside: tuple[OutsideLine, ...] = ()
 
 
@@ -91,6 +93,7 @@ class StepRecorder:
                 peaks=_peaks(new, self._values),
                 removed_values=tuple(name for name in before if name not in after),
                 added_values=tuple(name for name in after if name not in before),
+                memory=memory_changes(old, new, self._values),
                 outside=tuple(_outside(ran, old)),
             )
         )

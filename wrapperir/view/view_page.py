@@ -49,6 +49,7 @@ _OWN = (
     *("target_list.js", "lists.js", "moving_canvas.js", "graph_drawing.js"),
     *(
         "memory_pane.js",
+        "memory_changes.js",
         "passes_pane.js",
         "decisions.js",
         "copies.js",
@@ -183,6 +184,12 @@ def _step(step: PassStep) -> PageData:
         "peaks": [[visible(name), peak] for name, peak in step.peaks],
         "removedValues": list(step.removed_values),
         "addedValues": list(step.added_values),
+        "memory": {
+            "value": [each.value for each in step.memory],
+            "kind": [each.kind.value for each in step.memory],
+            "text": [each.text for each in step.memory],
+            "bytes": [each.bytes for each in step.memory],
+        },
     }
 
 

@@ -26,6 +26,7 @@ class Details {
     const isPeak = this.isPeak(lit.target);
     if (isPeak) this.alive(lit.target.index);
     this.lines(found);
+    this.memory(lit.target);
     this.copies(lit);
     this.kernels([...lit.kernels]);
     this.stacks([...lit.nodes]);
@@ -197,6 +198,15 @@ class Details {
         button.disabled = other === line;
       });
     });
+  }
+
+  // What passes did to the memory of a value.
+  memory({ kind, index }) {
+    const { changes } = this.view;
+    const found = kind === "value" ? changes.of(index) : [];
+    if (!found.length) return;
+    this.heading("What passes did to its memory");
+    this.list(found, (row, each) => changes.show(row, each));
   }
 
   // Why lines copy, and why there are copies for what is pinned.

@@ -22,6 +22,7 @@ class PassesPane {
     });
     this.buttons = [...order.children];
     this.showRemovals(section.querySelector("#removals"));
+    view.changes.fill(section.querySelector("#memory-changes"));
     section.querySelector(".listing").addEventListener("click", (event) => {
       const row = event.target.closest(".line");
       const target = row && this.targetAt(Number(row.dataset.row));
@@ -63,20 +64,27 @@ class PassesPane {
   }
 
   // The values that only the program before or after the pass has, with buttons that go to them.
-  showValues({ added, removed, removedValues, addedValues, rows }) {
+  showValues({ added, removed, removedValues, addedValues }) {
     this.values.replaceChildren();
     if ((added || removed) && !removedValues.length) addSpan(this.values, "removed no value", "facts");
-    for (const [title, names, side] of [["removed", removedValues, "old"], ["added", addedValues, "new"]]) {
+    for (const [title, names] of [["removed", removedValues], ["added", addedValues]]) {
       if (!names.length) continue;
       addSpan(this.values, `${title} ${names.length === 1 ? "1 value" : `${names.length} values`}:`, "facts");
       addSome(this.values, names, MOST_VALUES, (parent, name) => {
-        addButton(parent, `%${name}`, () => {
-          const has = nameMatcher(`%${name}`);
-          const row = rows.text.findIndex((text, at) => rows[side][at] !== null && has(text));
-          if (row >= 0) this.find(this.at, row);
-        }).className = "link mono";
+        addButton(parent, `%${name}`, () => this.findValue(this.at, name)).className = "link mono";
       });
     }
+  }
+
+  // Show the first changed row that has a value: as it is after the pass, if that still has it.
+  findValue(index, name) {
+    const { rows, removedValues } = this.steps[index];
+    const has = nameMatcher(`%${name}`);
+    const other = removedValues.includes(name) ? "new" : "old";
+    const isChange = (at) => rows[other][at] === null && (rows.old[at] !== null || rows.new[at] !== null);
+    const found = rows.text.findIndex((text, at) => isChange(at) && has(text));
+    if (found >= 0) this.find(index, found);
+    else this.show(index);
   }
 
   // Show a row that was looked for, and mark it.
