@@ -26,11 +26,16 @@ EXAMPLES = settings(max_examples=draws(30, fuzz=60))
 
 
 def results(program: Program) -> list[object]:
-    """Run a program; tensors come first to last as outputs, then inputs, then constants."""
+    """Run a program; return its outputs, then the caller's inputs, then constants.
+
+    Donated inputs are the program's: what they hold afterwards is not said.
+    """
     inputs, constants = example_inputs(program), example_constants(program)
     given = [x.clone() if isinstance(x, torch.Tensor) else x for x in inputs]
     outputs = interpret(program, given, constants)
-    return [*outputs, *(v for v in given if v is not None), *constants.values()]
+    pairs = zip(program.inputs, given, strict=True)
+    kept = [x for input, x in pairs if x is not None and not input.donated]
+    return [*outputs, *kept, *constants.values()]
 
 
 def assert_same(before: Program, after: Program) -> None:
