@@ -54,6 +54,11 @@ class GraphValue:
     scale: float
 
     @property
+    def is_finite(self) -> bool:
+        """Whether all elements are finite."""
+        return bool(self.tensor.isfinite().all())
+
+    @property
     def allowed(self) -> float:
         """The greatest difference that rounding may make."""
         return 64 * self.precision * self.scale
@@ -93,8 +98,9 @@ class OperatorGraph:
 
 
 def greatest(tensor: torch.Tensor) -> float:
-    """Return the greatest absolute value of a tensor, 0 without elements."""
-    return float(tensor.double().abs().max()) if tensor.numel() else 0.0
+    """Return the greatest absolute value of the finite elements, 0 without any."""
+    finite = tensor[tensor.isfinite()]
+    return float(finite.double().abs().max()) if finite.numel() else 0.0
 
 
 @define
@@ -111,7 +117,10 @@ class GraphMaker:
         return self.draw(st.sampled_from(choices))
 
     def input(self) -> None:
-        """Add an input of whole numbers, perhaps with its dimensions out of order."""
+        """Add an input, perhaps with its dimensions out of order.
+
+        It has small whole numbers, and perhaps NaN, infinities and negative zeros.
+        """
         dtype = self.one_of(*DTYPES, torch.float32, torch.float32)
         size = self.draw(st.lists(st.sampled_from([0, 1, 2, 3, 4, 7, 8]), max_size=3))
         order = self.draw(st.permutations(range(len(size))))
@@ -124,6 +133,10 @@ class GraphMaker:
         if shape:
             shape[-1] *= gap
         memory = torch.randint(low, high, shape, generator=generator).to(dtype)
+        if dtype.is_floating_point and self.one_of(False, False, True):
+            number = torch.randint(0, 12, shape, generator=generator)
+            for place, special in enumerate((math.nan, math.inf, -math.inf, -0.0)):
+                memory[number == place] = special
         if shape:
             memory = memory[..., ::gap]
         tensor = memory.permute([order.index(place) for place in range(len(size))])
@@ -158,10 +171,11 @@ class GraphMaker:
         most = max(greatest(tensor), bound)
         scale = max(most, growth * max((each.scale for each in given), default=0.0))
         if tensor.dtype.is_floating_point:
-            whole = bool((tensor == tensor.round()).all())
+            finite = tensor[tensor.isfinite()]
+            whole = bool((finite == finite.round()).all())
             if rounds or precision or not whole or most > WHOLE[tensor.dtype]:
                 precision = max(precision, torch.finfo(tensor.dtype).eps)
-            if not math.isfinite(most) or scale > MOST[tensor.dtype]:
+            if scale > MOST[tensor.dtype]:
                 return
         elif tensor.dtype.is_complex:
             return

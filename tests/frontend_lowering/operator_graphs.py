@@ -97,6 +97,8 @@ def _cast(maker: GraphMaker) -> None:
     def suits(value: GraphValue) -> bool:
         if dtype is torch.uint8 and bool((value.tensor < 0).any()):
             return False
+        if not (dtype.is_floating_point or dtype is torch.bool or value.is_finite):
+            return False  # PyTorch's own kernels differ
         return (dtype.is_floating_point or _is_exact(value)) and value.scale <= 100
 
     maker.add(f"to {dtype}", lambda x: x.to(dtype), maker.pick(suits))
@@ -248,7 +250,7 @@ def _summed(maker: GraphMaker) -> None:
         f"cumsum of {dim}": lambda x: x.cumsum(dim),
     }
     name = maker.one_of(*functions)
-    total = float(x.double().abs().sum())
+    total = float(x[x.isfinite()].double().abs().sum())
     growth = float(max(x.numel(), 1))
     maker.add(name, functions[name], place, growth=growth, bound=total)
     most = max(value.scale, 1.0) ** min(x.shape[dim], 99)

@@ -51,6 +51,9 @@ def _check(graph: OperatorGraph, found: Sequence[torch.Tensor]) -> None:
         theirs = value.tensor
         assert ours.dtype is theirs.dtype
         torch.testing.assert_close(ours, theirs, rtol=0, atol=value.allowed, equal_nan=True)
+        if theirs.dtype.is_floating_point and not value.precision:
+            zeros = theirs == 0
+            assert torch.equal(ours[zeros].signbit(), theirs[zeros].signbit())
 
 
 def _loops(
@@ -131,7 +134,6 @@ def test_triton_kernels_compute_what_eager_does(
     _check(graph, found)
 
 
-def _triton(manager: PluginManager, nest: Nest, device_kind: str) -> Renderer:
+def _triton(manager: PluginManager, nest: Nest, device_kind: str) -> Renderer | None:
     renderer = TritonRenderer()
-    assert renderer.refusal(nest) is None
-    return renderer
+    return renderer if renderer.refusal(nest) is None else None

@@ -209,6 +209,13 @@ def test_symbolic_sizes() -> None:
     )
 
 
+def test_computed_sizes_that_guards_say_are_one_are_broadcast() -> None:
+    x, y = torch.randn(3), torch.randn(5)
+    check(lambda x, y: x[::3].abs() + y.abs(), x, y, dynamic=True)
+    check(lambda x, y: x.abs()[::3].expand(5) * y, x, y, dynamic=True)
+    check(lambda x, y, z: x[::3] + y[::2] + z[::3], x, y, torch.randn(3), dynamic=True)
+
+
 def test_inputs_that_are_written() -> None:
     def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         x.add_(y)

@@ -1,8 +1,11 @@
 """Types and scalars of a graph's example values."""
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
+import sympy
 import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
@@ -25,8 +28,36 @@ def is_symbolic(value: Any) -> bool:
 
 
 def expr_of(value: Any) -> Any:
-    """Return the sympy expression of a symbolic number, simplified by guards."""
-    return value.node.expr
+    """Return the sympy expression of a symbolic number, simplified by guards.
+
+    PyTorch replaces a symbol that a guard says is equal to something, but no computed size:
+    of ``x[::3] + y`` it may be guarded that ``(s0 + 2) // 3`` is 1, and ``x`` is broadcast.
+    """
+    expr = value.node.expr
+    if expr.is_Symbol or expr.is_number:
+        return expr
+    equal = _equal_by_guards(value.node.shape_env)
+    return expr.xreplace(equal) if equal else expr
+
+
+def _equal_by_guards(shapes: Any) -> Mapping[Any, Any]:
+    """Return what takes the place of computed sizes that guards compare."""
+    count = len(shapes.guards)
+    known, found = _EQUAL.get(shapes, (0, dict[Any, Any]()))
+    if known != count:
+        for guard in shapes.guards[known:]:
+            if isinstance(guard.expr, sympy.Eq):
+                left, right = (side.xreplace(found) for side in guard.expr.args)
+                kept, replaced = (left, right) if left.is_Atom else (right, left)
+                if not replaced.is_Atom:
+                    new = {replaced: kept}
+                    found = {key: old.xreplace(new) for key, old in found.items()} | new
+        _EQUAL[shapes] = count, found
+    return found
+
+
+_EQUAL: "WeakKeyDictionary[Any, tuple[int, dict[Any, Any]]]" = WeakKeyDictionary()
+"""How many guards of an environment have been looked at, and what they say is equal."""
 
 
 def refuse_jagged_size(value: Any) -> None:
