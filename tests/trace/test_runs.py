@@ -6,7 +6,15 @@ import torch
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.emit import Emitter
 from wrapperir.text import parse_program
-from wrapperir.trace import PointRole, points_of, summarize, trace_program
+from wrapperir.trace import (
+    Agreement,
+    PointRole,
+    RunSide,
+    diff_runs,
+    points_of,
+    summarize,
+    trace_program,
+)
 from wrapperir.trace.observation import with_observations
 from wrapperir.verify import verify
 from wrapperir_fx.emitter import FxEmitter
@@ -158,3 +166,44 @@ def test_a_digest_follows_from_the_elements() -> None:
     assert summarize(x.t().contiguous().t()).digest == digest
     assert summarize(x + 1).digest != digest
     assert summarize(-x + 0.0).digest != summarize(x.neg()).digest  # of a negative zero
+
+
+CHOICES = """\
+wrapperir 1
+
+kernel_definition @scaled cpp(x: read f32*, ws: write f32*, y: write f32*) {
+  entry = scaled
+  source {
+    | extern "C" void scaled(const float* x, float* ws, float* y) {
+    |   for (int i = 0; i < 4; ++i) { ws[i] = 2 * x[i]; y[i] = ws[i]; }
+    | }
+  }
+}
+
+multi_kernel @either(x: read f32*, ws: write f32*, y: write f32*, other: write f32*) {
+  choice @scaled(0, 1, 2) workspace(ws, 4, uninitialized)
+  choice @scaled(0, 3, 2) workspace(other, 4, uninitialized)
+  select forced(1)
+}
+
+program @main(%x: f32[4]) {
+  %ws = allocate f32[4] workspace(uninitialized)
+  %other = allocate f32[4] workspace(uninitialized)
+  %y = allocate f32[4]
+  kernel_call @either(%x, %ws, %y, %other)
+  free %ws
+  free %other
+  return %y
+}
+"""
+
+
+def test_workspaces_of_choices_are_not_observed() -> None:
+    """Runs that choose differently write different ones."""
+    program = parse_program(CHOICES)
+    assert verify(program) == ()
+    assert [point.name for point in points_of(program)] == ["y"]
+    other = parse_program(CHOICES.replace("forced(1)", "forced(0)"))
+    inputs = [torch.ones(4)]
+    found = diff_runs(RunSide("second", program), RunSide("first", other), inputs, {})
+    assert isinstance(found, Agreement)

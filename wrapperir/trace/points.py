@@ -1,6 +1,6 @@
 """The points of a program at which its values are observed."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 
@@ -47,9 +47,15 @@ def points_of(program: wir.Program) -> tuple[Point, ...]:
 
     Each tensor that a line writes is observed after it, and the buffer that it is a view
     of; a view where it is made, if its storage holds anything yet; and each symbol.
-    Elements of an operator's tuple are observed where they are named.  Vendor layouts and
-    values that are no tensors are left out.
+    Elements of an operator's tuple are observed where they are named.  Vendor layouts,
+    values that are no tensors, and workspaces of multi-kernels, whose choices runs make
+    for themselves, are left out.
     """
+    scratch = {
+        line.name: _workspaces(line)
+        for line in program.definitions
+        if isinstance(line, wir.MultiKernelLine)
+    }
     effects = LineEffects.of_program(program)
     names = BlockNames.of_program(program)
     known = [
@@ -57,7 +63,13 @@ def points_of(program: wir.Program) -> tuple[Point, ...]:
         for index, line in enumerate(program.symbols)
     ]
     inner = partial(BlockNames.of_block, constants=program.constants)
-    return (*known, *_block_points(program.lines, (), effects, names, inner))
+    return (*known, *_block_points(program.lines, (), effects, names, inner, scratch))
+
+
+def _workspaces(line: wir.MultiKernelLine) -> frozenset[int]:
+    """Return the parameters that are workspaces of choices."""
+    needs = [need for choice in line.choices for need in choice.workspaces]
+    return frozenset(need.parameter for need in needs)
 
 
 def _block_points(
@@ -66,18 +78,27 @@ def _block_points(
     effects: LineEffects,
     names: BlockNames,
     inner: Callable[[wir.Block], BlockNames],
+    scratch: Mapping[str, frozenset[int]],
 ) -> Iterator[Point]:
     for index, line in enumerate(lines):
         path = (*prefix, "lines", index)
         for name, block in nested_blocks(line):
             yield from _block_points(
-                block.lines, (*path, name), effects, inner(block), inner
+                block.lines, (*path, name), effects, inner(block), inner, scratch
             )
-        yield from _line_points(path, index, effects.visit(line), names)
+        unused: set[str] = set()
+        if isinstance(line, wir.KernelCallLine):
+            given = [line.arguments[place] for place in scratch.get(line.kernel, ())]
+            unused = {each.name for each in given if isinstance(each, wir.BufferRef)}
+        yield from _line_points(path, index, effects.visit(line), names, unused)
 
 
 def _line_points(
-    path: LinePath, index: int, done: Effects, names: BlockNames
+    path: LinePath,
+    index: int,
+    done: Effects,
+    names: BlockNames,
+    unused: Collection[str],
 ) -> Iterator[Point]:
     if done.symbol is not None:
         yield Point(path=path, name=done.symbol, role=PointRole.SYMBOL)
@@ -86,6 +107,8 @@ def _line_points(
     ours = {made.name for made in done.definitions} if done.blocks else None
     found: dict[str, PointRole] = {}
     for access in done.accesses:
+        if access.name in unused:
+            continue
         if access.writes and (ours is None or access.name in ours):
             found[access.name] = PointRole.RESULT
             if (storage := names.storages.get(access.name)) is not None:

@@ -5,7 +5,6 @@ from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import sympy
 import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
@@ -46,8 +45,9 @@ def _equal_by_guards(shapes: Any) -> Mapping[Any, Any]:
     known, found = _EQUAL.get(shapes, (0, dict[Any, Any]()))
     if known != count:
         for guard in shapes.guards[known:]:
-            if isinstance(guard.expr, sympy.Eq):
-                left, right = (side.xreplace(found) for side in guard.expr.args)
+            expr = guard.expr
+            if expr.is_Relational and expr.rel_op == "==":
+                left, right = (side.xreplace(found) for side in expr.args)
                 kept, replaced = (left, right) if left.is_Atom else (right, left)
                 if not replaced.is_Atom:
                     new = {replaced: kept}
