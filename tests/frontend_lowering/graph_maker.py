@@ -47,11 +47,13 @@ class GraphValue:
 
     ``precision`` is 0 for an exact value, else the relative precision of the coarsest dtype
     that it was rounded in; ``scale`` is the greatest number that it was computed from.
+    ``has_signs`` says whether its zeros have signs that eager gives in all its kernels.
     """
 
     tensor: torch.Tensor
     precision: float
     scale: float
+    has_signs: bool = True
 
     @property
     def is_finite(self) -> bool:
@@ -156,11 +158,13 @@ class GraphMaker:
         rounds: bool = False,
         growth: float = 1.0,
         bound: float = 0.0,
+        has_signs: bool = True,
     ) -> None:
         """Add a step, unless its result would be too large.
 
         ``growth`` is by how much the step may multiply an error of its operands, and
-        ``bound`` the greatest number on the way to its result.
+        ``bound`` the greatest number on the way to its result.  Zeros of the result have
+        signs if the step ``has_signs``, and its operands too.
         """
         places = [place for place in operands if place is not None]
         if len(places) < len(operands) or not math.isfinite(growth):
@@ -181,7 +185,8 @@ class GraphMaker:
             return
         if tensor.numel() > MOST_ELEMENTS or tensor.dim() > 5:
             return
-        self.values.append(GraphValue(tensor, precision, scale))
+        signs = has_signs and not precision and all(each.has_signs for each in given)
+        self.values.append(GraphValue(tensor, precision, scale, signs))
         self.steps.append(OperatorStep(text, function, tuple(places)))
 
     def finished(self) -> OperatorGraph:

@@ -77,7 +77,7 @@ def _unary(maker: GraphMaker) -> None:
     suits = _is_any if name in _OF_ANY else suits
     suits = _is_whole if name == "bitwise_not" else suits
     place = maker.pick(lambda v: suits(v) and (name in _SMOOTH or _is_exact(v)))
-    maker.add(name, getattr(torch, name), place)
+    maker.add(name, getattr(torch, name), place, has_signs=name != "relu")
 
 
 def _rounded(maker: GraphMaker) -> None:
@@ -121,7 +121,8 @@ def _with_scalar(maker: GraphMaker) -> None:
     }
     name = maker.one_of(*functions)
     place = maker.pick(_is_number)
-    maker.add(f"{name} {number}", functions[name], place, growth=1 + abs(number))
+    growth, signs = 1 + abs(number), name != "maximum"
+    maker.add(f"{name} {number}", functions[name], place, growth=growth, has_signs=signs)
 
 
 def _divided(maker: GraphMaker) -> None:
@@ -165,7 +166,9 @@ def _binary(maker: GraphMaker) -> None:
         )
     else:
         growth = 2.0 + (a.scale + b.scale if name == "mul" else 0)
-        maker.add(name, getattr(torch, name), first, second, growth=growth)
+        signs = name not in ("maximum", "minimum")
+        function = getattr(torch, name)
+        maker.add(name, function, first, second, growth=growth, has_signs=signs)
 
 
 def _compared(maker: GraphMaker) -> None:
@@ -258,11 +261,12 @@ def _summed(maker: GraphMaker) -> None:
     name = maker.one_of(*functions)
     total = float(x[x.isfinite()].double().abs().sum())
     growth = float(max(x.numel(), 1))
-    maker.add(name, functions[name], place, growth=growth, bound=total)
+    maker.add(name, functions[name], place, growth=growth, bound=total, has_signs=False)
     most = max(value.scale, 1.0) ** min(x.shape[dim], 99)
     if maker.draw(st.booleans()):
-        prod = f"prod of {dim} {keep}"
-        maker.add(prod, lambda x: x.prod(dim, keepdim=keep), place, growth=most, bound=most)
+        functions["prod"] = lambda x: x.prod(dim, keepdim=keep)
+        text = f"prod of {dim} {keep}"
+        maker.add(text, functions["prod"], place, growth=most, bound=most, has_signs=False)
 
 
 def _searched(maker: GraphMaker) -> None:
@@ -288,7 +292,8 @@ def _searched(maker: GraphMaker) -> None:
         exact = name in ("amax", "amin") or _is_exact(value)
         return exact and x.shape[dims] > 0 and _is_number(value)
 
-    maker.add(f"{name} of {dims} {keep}", functions[name], maker.pick(suits))
+    place = maker.pick(suits)
+    maker.add(f"{name} of {dims} {keep}", functions[name], place, has_signs=False)
 
 
 def _normalized(maker: GraphMaker) -> None:
@@ -350,7 +355,9 @@ def _at_positions(maker: GraphMaker) -> None:
         }
     name = maker.one_of(*functions)
     bound = value.scale + count
-    maker.add(f"{name} of {dim}", functions[name], place, index, bound=bound)
+    signs = not name.endswith("add")
+    text, function = f"{name} of {dim}", functions[name]
+    maker.add(text, function, place, index, bound=bound, has_signs=signs)
 
 
 _KINDS = (

@@ -51,7 +51,7 @@ def _check(graph: OperatorGraph, found: Sequence[torch.Tensor]) -> None:
         theirs = value.tensor
         assert ours.dtype is theirs.dtype
         torch.testing.assert_close(ours, theirs, rtol=0, atol=value.allowed, equal_nan=True)
-        if theirs.dtype.is_floating_point and not value.precision:
+        if theirs.dtype.is_floating_point and value.has_signs:
             zeros = theirs == 0
             assert torch.equal(ours[zeros].signbit(), theirs[zeros].signbit())
 
