@@ -180,6 +180,35 @@ def test_no_kernel_or_call_is_without_origin(frontend: str) -> None:
         assert {"layers.0.norm", "layers.1.fc"} <= modules
 
 
+@pytest.mark.parametrize("frontend", FRONTENDS)
+def test_what_a_backward_is_given_has_the_nodes_of_the_forward(frontend: str) -> None:
+    class Norm(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = torch.nn.LayerNorm(16)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            result: torch.Tensor = self.norm(x.exp())  # norm
+            return result
+
+    x = torch.randn(4, 16, requires_grad=True)
+    forward, backward = programs_of(Norm(), frontend, x, backward=True)
+    assert all(each.provenance is None for each in forward.inputs)
+    table = OriginTable(backward)
+    given = {each.name: table.of(each.provenance) for each in backward.inputs}
+    assert {name for name, found in given.items() if found} == {
+        each.name for each in backward.inputs if each.donated
+    }
+    origins = [origin for found in given.values() for origin in found]
+    assert any(origin.name.startswith("getitem") for origin in origins)
+    norm = [x for x in origins if x.operator == "aten.native_layer_norm.default"]
+    assert norm
+    assert {origin.module for origin in norm} == {"norm"}
+    wanted = [line for line, words in marks(Norm.forward).items() if "norm" in words]
+    places = [table.place(origin) for origin in origins]
+    assert {place and place.line for place in places} == {*wanted}
+
+
 def choosing(x: torch.Tensor) -> torch.Tensor:
     def positive(x: torch.Tensor) -> torch.Tensor:
         return x.sin()

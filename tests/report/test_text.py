@@ -127,6 +127,18 @@ def test_a_peak_of_what_the_call_is_given_says_so() -> None:
     assert not any("taken for" in line for line in lines)
 
 
+def test_what_the_call_is_given_has_the_node_that_made_it() -> None:
+    text = GIVEN.replace("%x: donated f32[256]", "%x: donated f32[256] from(sin)")
+    text += 'origins {\n  place 0: "m.py" 7\n  sin: aten.sin.default in "fc" at 0\n}\n'
+    parsed = parse_with_positions(text)
+    version = build_timeline(parsed.program, parsed.positions, {}, "as given")
+    report = MemoryReport(program="main", source="given.wir", versions=(version,))
+    made = "from m.py:7, aten.sin.default in fc, sin"
+    assert f"; the largest is %x, {made}\n" in format_report(report)
+    (_, rows) = format_report(report).split("  1 KiB  ")
+    assert [row.strip() for row in rows.split("\n")[1:3]] == ["donated input", made]
+
+
 def test_text_of_a_program_makes_no_lines_and_moves_no_cursor() -> None:
     text = format_report(hostile_report())
     assert visible(HOSTILE) in text

@@ -18,7 +18,7 @@ from wrapperir.text import (
 TEXT = """\
 wrapperir 1
 
-program @main(%x: f32[4]) {
+program @main(%x: f32[4] from(neg), %w: f32[4] from "w" tied "v" from(fused 0)) {
   symbol s0: int = 3 from(size)
 
   %y = extern_kernel aten.neg.default(%x) : f32[4] from(neg, block_1.b) by(fuse, plan)

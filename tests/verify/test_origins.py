@@ -44,6 +44,11 @@ def test_an_unlisted_name_is_a_warning_once() -> None:
     assert "relu" in warning.message
 
 
+def test_names_of_inputs_are_checked() -> None:
+    text = "wrapperir 1\n\nprogram @main(%x: f32[4] from(sin)) {\n  return %x\n}\n"
+    assert found_in(parse_program(text)) == [(Code.UNKNOWN_ORIGIN, ("inputs", 0))]
+
+
 def test_names_in_blocks_are_checked() -> None:
     program = parse_program("""\
 wrapperir 1

@@ -201,6 +201,20 @@ def test_a_peak_of_what_the_call_is_given_says_so(opener: Opener) -> None:
     assert "This line takes" not in details
 
 
+def test_what_the_call_is_given_has_the_node_that_made_it(opener: Opener) -> None:
+    text = GIVEN.replace("%x: donated f32[256]", "%x: donated f32[256] from(sin)")
+    text += 'origins {\n  place 0: "m.py" 7\n  sin: aten.sin.default in "fc" at 0\n}\n'
+    page = opener.open(format_view(viewed(text, [])), height=1000)
+    page.click("#peak")
+    made = "made by sin (sin, m.py:7 in fc)"
+    details = page.locator("#details")
+    assert f"the largest is %x {made}" in details.inner_text()
+    row = details.locator(".item", has_text="donated input").first
+    assert row.inner_text().endswith(made)
+    row.locator("button", has_text="%x").click()
+    assert "aten.sin.default in fc" in details.inner_text()
+
+
 def test_an_element_of_a_tuple_leads_to_the_call_that_makes_it(opener: Opener) -> None:
     page = opener.open(format_view(viewed(PAIR, [])), height=1000)
     page.click("#peak")

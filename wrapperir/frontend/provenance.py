@@ -105,6 +105,14 @@ class TracedOrigins:
                 return known
         return self.named(self.origin(node).name for node in nodes)
 
+    def given(self, node: Any) -> Provenance | None:
+        """Return the provenance of an input that a node of another graph is.
+
+        AOTAutograd leaves the node's facts at the input of a backward graph.
+        """
+        is_made = node.meta.get("original_aten") is not None
+        return self.provenance(node) if is_made else None
+
     def named(self, names: Iterable[str]) -> Provenance:
         """Return the provenance of origins by their names, each once."""
         key = tuple(dict.fromkeys(names))

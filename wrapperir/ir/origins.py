@@ -69,13 +69,10 @@ def all_lines(program: Program) -> Iterator[Line]:
 
 
 def trim_origins(program: Program) -> Program:
-    """Return the program without the origins and places that none of its lines has."""
-    used = {
-        name
-        for line in all_lines(program)
-        if line.provenance is not None
-        for name in line.provenance.origins
-    }
+    """Return the program without the origins and places of no line or input."""
+    provenances = [each.provenance for each in program.inputs]
+    provenances += [line.provenance for line in all_lines(program)]
+    used = {name for each in provenances if each is not None for name in each.origins}
     origins = [each for each in program.origins if each.name in used]
     kept = _with_callers(program.places, (each.place for each in origins))
     if len(origins) == len(program.origins) and len(kept) == len(program.places):

@@ -6,7 +6,7 @@ from wrapperir.ir.arguments import Argument
 from wrapperir.ir.collective import ProcessGroup
 from wrapperir.ir.definition import DefinitionLine
 from wrapperir.ir.line import BodyLine, SymbolDefinitionLine
-from wrapperir.ir.provenance import NodeOrigin, SourcePlace
+from wrapperir.ir.provenance import NodeOrigin, Provenance, SourcePlace
 from wrapperir.ir.types import TensorType, ValueType
 
 SCHEMA_VERSION = 1
@@ -19,7 +19,8 @@ class Input:
     ``mutated`` says that the program may write to it, for the caller to see.  A
     ``donated`` tensor is the program's own: the caller does not use it again.  ``path``
     is the one by which the user's model holds the value, such as ``layers.0.fc.weight``,
-    and ``tied`` are others of the same tensor; they are only shown.
+    and ``tied`` are others of the same tensor; they are only shown.  ``provenance`` names
+    the node of another graph that made it, as a forward pass does for its backward.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Input:
     donated: bool = False
     path: str | None = None
     tied: tuple[str, ...] = ()
+    provenance: Provenance | None = None
 
 
 @frozen(kw_only=True)

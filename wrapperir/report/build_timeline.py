@@ -9,7 +9,6 @@ from wrapperir.diagnostics import LinePath, Position
 from wrapperir.ir import (
     DEFAULT_SPACE,
     Number,
-    OriginTable,
     PoolType,
     Program,
     ReuseLine,
@@ -63,7 +62,7 @@ def build_timeline(
     :data:`~wrapperir.report.spans.MOST` bytes.
     """
     memory = analyze_memory(program, values)
-    flat = flatten(memory, positions, OriginTable(program))
+    flat = flatten(memory, positions, program)
     memories: dict[str, list[StorageSpan]] = {}
     for span in find_spans(memory, flat, values):
         memories.setdefault(_memory_name(span.storage.type), []).append(span)
@@ -175,7 +174,9 @@ def _buffer(
         line=None if before else span.line,
         writer=writer,
         reuses=reused,
-        provenance="" if before else _provenance(flat, span.line, writer),
+        provenance=flat.given.get(storage.name, "")
+        if before
+        else _provenance(flat, span.line, writer),
     )
 
 

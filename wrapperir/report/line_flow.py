@@ -5,7 +5,14 @@ from typing import Any, TypeVar
 
 from attrs import field, frozen
 
-from wrapperir.ir import BodyLine, BufferRef, ExternKernelLine, KernelCallLine, Program
+from wrapperir.ir import (
+    BodyLine,
+    BufferRef,
+    ExternKernelLine,
+    Input,
+    KernelCallLine,
+    Program,
+)
 from wrapperir.ir.blocks import walk_places
 from wrapperir.ir.effects import Effects, NestedBlock, Origin
 from wrapperir.ir.line_effects import LineEffects
@@ -43,6 +50,7 @@ class LineFlow:
     of the memory of views and elements.
     """
 
+    inputs: tuple[Input, ...]
     lines: tuple[BodyLine, ...]
     effects: tuple[Effects, ...]
     sources: tuple[tuple[int, ...], ...]
@@ -69,8 +77,12 @@ class LineFlow:
         return found
 
     def origins_of_values(self) -> dict[str, tuple[str, ...]]:
-        """Return the nodes of the lines that make or write each value, by its name."""
-        found: dict[str, dict[str, None]] = {}
+        """Return the nodes of the inputs, and of lines that make or write each value."""
+        found = {
+            each.name: dict.fromkeys(each.provenance.origins)
+            for each in self.inputs
+            if each.provenance is not None
+        }
         for line, done, writes in zip(self.lines, self.effects, self.writes, strict=True):
             for made in done.definitions:
                 found.setdefault(made.name, {}).update(dict.fromkeys(origins_of(line)))
@@ -97,6 +109,7 @@ def line_flow(program: Program) -> LineFlow:
     for index, done in enumerate(effects):
         values.enter(index, lines[index], done)
     return LineFlow(
+        inputs=program.inputs,
         lines=lines,
         effects=effects,
         sources=tuple(_each(line for line, _ in each) for each in values.reads),

@@ -33,21 +33,24 @@ class FlatLines:
     """Lines in the order of the text, and the indices of each block's lines.
 
     ``starts`` has an index for each line of a block, and one more for where it ends;
-    ``origins`` are what lines came from.
+    ``origins`` are what lines came from, and ``given`` says where inputs did, by name.
     """
 
     lines: tuple[TimelineLine, ...]
     bodies: tuple[wir.BodyLine, ...]
     origins: wir.OriginTable
+    given: Mapping[str, str] = field(factory=dict[str, str])
     starts: Mapping[LinePath, list[int]] = field(factory=dict[LinePath, list[int]])
 
 
 def flatten(
     memory: ProgramMemory,
     positions: Mapping[LinePath, Position],
-    origins: wir.OriginTable,
+    program: wir.Program,
 ) -> FlatLines:
     """Return the lines with their numbers in the text that ``positions`` are of."""
+    origins = wir.OriginTable(program)
+    given = {x.name: format_provenance(x.provenance, origins) for x in program.inputs}
     lines: list[TimelineLine] = []
     bodies: list[wir.BodyLine] = []
     starts: dict[LinePath, list[int]] = {}
@@ -65,7 +68,7 @@ def flatten(
         own.append(len(lines))
 
     visit(memory.top, 0)
-    return FlatLines(tuple(lines), tuple(bodies), origins, starts)
+    return FlatLines(tuple(lines), tuple(bodies), origins, given, starts)
 
 
 def line_head(line: wir.AnyLine) -> str:

@@ -111,7 +111,8 @@ def _rise(version: ProgramTimeline, memory: MemoryTimeline) -> Iterator[tuple[st
     largest = max(taken, key=lambda buffer: buffer.size, default=None)
     if largest is not None and largest.kind is BufferKind.DONATED:
         given = f"{_exact(bytes)} given to the call, which frees it"
-        yield "most of it", f"{given}; the largest is %{largest.name}"
+        origin = f", from {largest.provenance}" if largest.provenance else ""
+        yield "most of it", f"{given}; the largest is %{largest.name}{origin}"
         return
     if line != memory.peak_line:
         yield "most of it", f"{_exact(bytes)} taken at {place(version, line)}, just before"
@@ -159,14 +160,17 @@ def _largest(version: ProgramTimeline, memory: MemoryTimeline) -> Iterator[str]:
     first, second, third, _ = (max(map(len, column)) for column in zip(*rows, strict=True))
     for b, value, (size, name, type, when) in zip(shown, values, rows, strict=True):
         yield f"  {size:>{first}}  {name:<{second}}  {type:<{third}}  {when}"
-        for text in _origin(version, value) or (b.kind.value,):
+        for text in _origin(version, b, value):
             yield f"  {'':>{first}}    {text}"
 
 
-def _origin(version: ProgramTimeline, value: TimelineValue) -> tuple[str, ...]:
+def _origin(
+    version: ProgramTimeline, buffer: TimelineBuffer, value: TimelineValue
+) -> tuple[str, ...]:
     """Return the lines that make a value and first write it, and where they come from."""
     lines = (index for index in (value.line, value.writer) if index is not None)
     found = [f"{place(version, x)}: {shortened(version.lines[x].text)}" for x in lines]
+    found = found or [buffer.kind.value]
     return (*found, f"from {value.provenance}") if value.provenance else tuple(found)
 
 

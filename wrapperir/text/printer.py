@@ -178,6 +178,8 @@ class _Printer:
             words += "donated "
         path = "" if item.path is None else f" from {format_string(item.path)}"
         path += _format_tied(item)
+        if item.provenance is not None:
+            path += self._part.origin(item.provenance)
         return f"%{self._part.name(item.name)}: {words}{self._part.type(item.type)}{path}"
 
     def _format_constant(self, item: ConstantInput) -> str:

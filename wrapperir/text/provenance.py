@@ -30,6 +30,16 @@ def parse_opening(cursor: Cursor) -> Provenance | None:
     return provenance
 
 
+def names_origins(cursor: Cursor) -> bool:
+    """Return whether ``from`` and a parenthesis are next."""
+    return cursor.next == "from" and cursor.text[cursor.end :].lstrip(" \t")[:1] == "("
+
+
+def parse_given(cursor: Cursor) -> Provenance | None:
+    """Take the provenance of an input, if any."""
+    return _parse_provenance(cursor) if cursor.next in _WORDS else None
+
+
 _WORDS = ("from", "by")
 
 

@@ -23,7 +23,12 @@ from wrapperir.text.limits import Malformed, quoted
 from wrapperir.text.line_source import opens_block
 from wrapperir.text.line_syntax import SYNTAX, Blocks, LineSyntax, parse_steps
 from wrapperir.text.literals import parse_integer, parse_string
-from wrapperir.text.provenance import parse_ending, parse_opening
+from wrapperir.text.provenance import (
+    names_origins,
+    parse_ending,
+    parse_given,
+    parse_opening,
+)
 from wrapperir.text.type_syntax import parse_tensor_type, parse_value_type
 
 
@@ -79,13 +84,17 @@ def parse_symbol(cursor: Cursor) -> SymbolDefinitionLine:
 
 
 def parse_input(cursor: Cursor) -> Input:
-    """Take an input of the program, ``%x: mutated f32[8] from "mean"``."""
+    """Take an input of the program, ``%x: mutated f32[8] from "mean"``.
+
+    With a provenance, as ``%mm: donated f32[8] from(mm)``, that is last.
+    """
     name = cursor.value()
     cursor.expect(":")
     mutated = cursor.accept("mutated")
     donated = cursor.accept("donated")
     type = parse_value_type(cursor)
-    path = parse_string(cursor) if cursor.accept("from") else None
+    has_path = not names_origins(cursor) and cursor.accept("from")
+    path = parse_string(cursor) if has_path else None
     return Input(
         name=name,
         type=type,
@@ -93,6 +102,7 @@ def parse_input(cursor: Cursor) -> Input:
         donated=donated,
         path=path,
         tied=_parse_tied(cursor),
+        provenance=parse_given(cursor),
     )
 
 

@@ -50,9 +50,9 @@ def _check_place(state: State, index: int | None, count: int, path: LinePath) ->
 def _check_lines(state: State, listed: dict[str, int]) -> None:
     program = state.program
     seen: set[int] = set()
-    places: list[tuple[wir.Line, LinePath]] = [
+    places: list[tuple[wir.Input | wir.Line, LinePath]] = [
         (line, (section, index))
-        for section in ("definitions", "symbols")
+        for section in ("inputs", "definitions", "symbols")
         for index, line in enumerate(getattr(program, section))
     ]
     known = set(listed)

@@ -319,6 +319,7 @@ class _PartBuilder:
             donated=is_donated,
             path=None if given is None else given.path,
             tied=() if given is None else given.tied,
+            provenance=None if given is None else given.provenance,
         )
 
 

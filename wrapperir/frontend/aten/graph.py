@@ -48,7 +48,8 @@ def lower_given(
                 offset, line = _input_offset(scope, name, place)
                 symbols.append(line)
             type = evolve(type, offset=scope.resolve(offset))
-        scope.shared.inputs.append(wir.Input(name=name, type=type))
+        made = scope.shared.origins.given(node)
+        scope.shared.inputs.append(wir.Input(name=name, type=type, provenance=made))
         scope.declare_root(name, type)
         if isinstance(value, bool | int):
             # The graph was specialised for this value.

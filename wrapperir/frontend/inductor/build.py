@@ -83,10 +83,15 @@ def build_program(wrapper: "CaptureWrapper") -> Lowered:
     free_rest(scope, outputs)
     give_objects(graph, types, scope.lines, passed)
     mutated = scope.mutated | session.mutated | set(graph.mutated_inputs)
+    given = {str(node.target): node for node in graph.graph.find_nodes(op="placeholder")}
     program = wir.Program(
         inputs=tuple(
             wir.Input(
-                name=name, type=type, mutated=name in mutated, donated=name in donated
+                name=name,
+                type=type,
+                mutated=name in mutated,
+                donated=name in donated,
+                provenance=session.origins.given(given[name]) if name in given else None,
             )
             for name, type in types.items()
         ),
