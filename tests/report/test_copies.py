@@ -64,6 +64,37 @@ def test_a_copy_for_a_call_that_is_fused_is_told_with_its_layouts() -> None:
     assert document["lines"][0]["copies"][0]["fused_with"] == ["sin", "cat"]
 
 
+def _with_views(*changes: tuple[str, str]) -> str:
+    """Return the program with other nodes of its lines, some of which are views."""
+    text = FUSED_COPY
+    for old, new in (
+        *changes,
+        ("from(sin, cat)", "from(sin, cat, expand, permute, split)"),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    views = [f"  {name}: aten.{name}.default\n" for name in ("expand", "permute", "split")]
+    return "".join([text.removesuffix("}\n"), *views, "}\n"])
+
+
+def test_views_that_computed_what_is_copied_are_not_those_of_the_copy() -> None:
+    changes = (
+        ("from(sin)", "from(sin, expand)"),
+        ("from(cat)", "from(cat, expand, permute)"),
+    )
+    program = parse_program(_with_views(*changes))
+    ((_, joined),) = copy_reasons(program, line_flow(program)).values()
+    assert joined.sources == ("y",)
+    assert joined.views == ("permute",)
+
+
+def test_a_copy_of_a_view_is_for_the_call_that_reads_it() -> None:
+    change = "36, 1, 12, 4] from(conv)", "36, 1, 12, 4] from(split)"
+    program = parse_program(_with_views(change))
+    ((laid_out, _),) = copy_reasons(program, line_flow(program)).values()
+    assert (laid_out.nodes, laid_out.views) == (("conv",), ("split",))
+
+
 def test_who_reads_a_copy_says_so() -> None:
     (*_, call) = explained("conv", FUSED_COPY).lines
     (read,) = call.read_copies

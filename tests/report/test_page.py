@@ -1,6 +1,7 @@
 """The page in a real browser."""
 
 import re
+from importlib.resources import files
 
 import pytest
 from attrs import evolve
@@ -18,6 +19,7 @@ from wrapperir.report import (
     format_html,
     visible,
 )
+from wrapperir.report.timeline import BufferKind
 from wrapperir.testing import programs
 from wrapperir.text import format_with_positions, parse_with_positions
 
@@ -252,3 +254,13 @@ def test_any_program_opens(opener: Opener) -> None:
             assert page.locator("rect.buffer").count() == counted
 
     opens()
+
+
+def test_each_kind_of_buffer_has_a_colour_of_its_own() -> None:
+    sheet = files("wrapperir.report").joinpath("page", "base.css").read_text()
+    colours = [
+        re.findall(rf"--kind-{kind}: (light-dark\([^)]*\))", sheet)
+        for kind in range(len(BufferKind))
+    ]
+    assert len({colour for (colour,) in colours}) == len(BufferKind)
+    assert all(f".kind-{kind} {{" in sheet for kind in range(len(BufferKind)))

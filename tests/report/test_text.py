@@ -115,6 +115,20 @@ def test_a_donated_input_at_the_peak_is_said_to_be_one() -> None:
     assert row.split("\n")[1].strip() == "donated input"
 
 
+def test_of_a_donated_input_with_gaps_the_elements_count() -> None:
+    text = REUSED.replace("%x: f32[64]", "%x: donated f32[64; stride 2]")
+    parsed = parse_with_positions(f"wrapperir 1\n\n{text}")
+    version = build_timeline(parsed.program, parsed.positions, {}, "as given")
+    report = MemoryReport(program="main", source="reused.wir", versions=(version,))
+    (_, row) = format_report(report).split("  256 bytes  %x  ")
+    assert row.split("\n")[1].strip() == "elements of a donated input"
+
+
+def test_halves_are_rounded_up_as_on_the_page() -> None:
+    assert format_bytes(1012224) == "989 KiB"
+    assert format_bytes(1536) == "1.5 KiB"
+
+
 def test_a_peak_of_what_the_call_is_given_says_so() -> None:
     text = GIVEN
     parsed = parse_with_positions(text)

@@ -137,6 +137,9 @@ def test_where_statements_are_not_known_the_head_says_so(
     note = page.locator(".panel[data-name=program] .line[data-pinned=head] .code")
     expected = "which of the statements below belong to it is not known"
     assert note.get_attribute("data-note") == expected
+    page.select_option("#code-file", label="kernels/cpp_fused.cpp")
+    (head,) = marked(page, "code", "head")
+    assert head.startswith('extern "C" void fused(')
     page.select_option("#outline", label="@fused")
     assert note.count() == 0
     page.locator("#details button", has_text="lines").last.click()

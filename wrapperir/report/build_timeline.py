@@ -23,6 +23,7 @@ from wrapperir.report.spans import (
     format_provenance,
 )
 from wrapperir.report.timeline import (
+    GIVEN,
     BufferKind,
     MemoryTimeline,
     ProgramTimeline,
@@ -41,7 +42,7 @@ _KINDS = {
     StorageKind.PROGRAM: BufferKind.WORKSPACE,
     StorageKind.INPUT: BufferKind.INPUT,
     StorageKind.DONATED: BufferKind.DONATED,
-    StorageKind.SCATTERED: BufferKind.DONATED,
+    StorageKind.SCATTERED: BufferKind.SCATTERED,
     StorageKind.CONSTANT: BufferKind.CONSTANT,
 }
 
@@ -156,7 +157,7 @@ def _buffer(
     kind = _KINDS[storage.kind]
     if kind is BufferKind.RESULT and storage.perhaps:
         kind = BufferKind.PERHAPS_RESULT
-    before = kind in (BufferKind.INPUT, BufferKind.DONATED, BufferKind.CONSTANT)
+    before = kind in (*GIVEN, BufferKind.INPUT, BufferKind.CONSTANT)
     reused = tuple(_reused(span, flat, reuses))
     until = next((value.line for value in reused if value.line is not None), span.end)
     writer = _first(span.writes, span.line, until) if kind in _UNWRITTEN else None

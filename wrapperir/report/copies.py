@@ -144,7 +144,7 @@ class _CopyFinder:
         nodes = copying or [name for name in others if name in called]
         if not nodes and not made.issuperset(others):
             return None
-        nodes = nodes or [x.name for x in own if _is_view(x)] or sorted(called)
+        nodes = nodes or sorted(called) or [x.name for x in own if _is_view(x)]
         returned = value.memory in self._returned
         if not (nodes or readers or returned):
             return None
@@ -155,7 +155,7 @@ class _CopyFinder:
         return CopyReason(
             values=(value.name,),
             nodes=tuple(nodes),
-            views=self._sorted({x.name for x in own if _is_view(x)} - {*nodes}),
+            views=self._sorted({x.name for x in own if _is_view(x)} - {*nodes} - made),
             readers=tuple(readers),
             whole=True,
             sources=sources,

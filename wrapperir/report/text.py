@@ -1,9 +1,11 @@
 """Writes a memory report as text: a summary, and the largest buffers at the peak."""
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 
 from wrapperir.report.timeline import (
+    GIVEN,
     BufferKind,
     MemoryReport,
     MemoryTimeline,
@@ -48,7 +50,7 @@ def format_bytes(count: int) -> str:
         return counted(count, "byte")
     value = count / 1024**unit
     digits = 2 if value < 10 else 1 if value < 100 else 0
-    text = f"{value:.{digits}f}"
+    text = f"{math.floor(value * 10**digits + 0.5) / 10**digits:.{digits}f}"
     return f"{text.rstrip('0').rstrip('.') if '.' in text else text} {_UNITS[unit]}"
 
 
@@ -109,7 +111,7 @@ def _rise(version: ProgramTimeline, memory: MemoryTimeline) -> Iterator[tuple[st
     line, bytes = memory.peak_rise
     taken = [b for b in memory.buffers if b.kind.counted and b.begin == line]
     largest = max(taken, key=lambda buffer: buffer.size, default=None)
-    if largest is not None and largest.kind is BufferKind.DONATED:
+    if largest is not None and largest.kind in GIVEN:
         given = f"{_exact(bytes)} given to the call, which frees it"
         origin = f", from {largest.provenance}" if largest.provenance else ""
         yield "most of it", f"{given}; the largest is %{largest.name}{origin}"

@@ -23,6 +23,8 @@ class BufferKind(StrEnum):
     WORKSPACE = "kept between calls"
     INPUT = "input"
     DONATED = "donated input"
+    SCATTERED = "elements of a donated input"
+    """It has gaps, such as a half of a chunk has: what is between may be another's."""
     CONSTANT = "constant"
 
     @property
@@ -35,6 +37,10 @@ class BufferKind(StrEnum):
         """Whether the memory is a piece of its own, taken from an allocator."""
         kinds = (BufferKind.ALLOCATED, BufferKind.RESULT, BufferKind.PERHAPS_RESULT)
         return self in kinds
+
+
+GIVEN = (BufferKind.DONATED, BufferKind.SCATTERED)
+"""What a call is given, and frees."""
 
 
 @frozen(kw_only=True)

@@ -9,6 +9,7 @@ from wrapperir.diagnostics import DiagnosticError, LinePath
 from wrapperir.emit import Artifact, Emitter
 from wrapperir.emit.pipeline import emit_with_paths
 from wrapperir.ir.blocks import walk_places
+from wrapperir.kernels.emitted.kernel_sources import split_includes
 from wrapperir.view.links import CodeFile, CodeRange, EmittedCode
 
 
@@ -100,7 +101,17 @@ class _CodeLinks:
                 yield CodeRange(begin=begin, end=end, kernel=kernel, source=begin)
 
     def _source_line(self, kernel: int, text: str) -> int:
-        """Return the line of a text where a kernel's source begins, or 0."""
+        """Return the line of a text where a kernel's source begins, or 0.
+
+        If an emitter has put lines after its includes, the source is taken to begin so that
+        what follows them is in its place.
+        """
         source = self._sources.get(kernel)
-        at = -1 if source is None else text.find(source)
-        return text.count("\n", 0, at) + 1 if at >= 0 else 0
+        if source is None:
+            return 0
+        for part in (source, split_includes(source)[1]):
+            at = text.find(part)
+            before = source[: len(source) - len(part)].count("\n")
+            if at >= 0:
+                return max(text.count("\n", 0, at) + 1 - before, 0)
+        return 0

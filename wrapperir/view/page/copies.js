@@ -80,7 +80,7 @@ class Copies {
       row.append(", for ");
       for (const node of copies.nodes[copy]) details.node(row, node);
     }
-    if (copies.readers[copy].length) row.append("; the copy is read by ");
+    if (copies.readers[copy].length) row.append(isWhole ? "; the copy is read by " : "; it is read by ");
     addSome(row, copies.readers[copy], MOST_IN_ROW, (parent, reader) => {
       details.goTo(parent, { kind: "line", index: reader }, `line ${lines.number[reader]}, ${links.calledBy(reader)}`).title = lines.text[reader];
     });

@@ -215,7 +215,7 @@ class Details {
     const told = copies.of(lit);
     if (!told.length) return;
     const are = told.filter((copy) => this.view.links.copies.whole[copy]);
-    this.heading(are.length ? `Why there ${are.length === 1 ? "is a copy" : "are copies"}` : "Why there is no copy");
+    this.heading(are.length ? `Why there ${are.length === 1 ? "is a copy" : "are copies"}` : "Why there is no other copy");
     this.list(groupBy(told, (copy) => copies.likeness(copy)), (row, [copy, ...others]) => {
       copies.show(this, row, copy);
       if (others.length) {
