@@ -1,5 +1,6 @@
 """Why a line of a program copies a value: the views that it copies, and who reads that."""
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from attrs import frozen
@@ -98,6 +99,10 @@ class _CopyFinder:
         self._table = OriginTable(program)
         self._order = {x.name: index for index, x in enumerate(program.origins)}
         self._readers = flow.readers()
+        self._users: dict[str, list[int]] = {}
+        for line, memories in enumerate(flow.memories):
+            for memory in memories:
+                self._users.setdefault(memory, []).append(line)
         self._declared = DeclaredCopies(program)
         self._types = value_types(program, flow.effects)
         self._origins = flow.origins_of_values()
@@ -231,11 +236,11 @@ class _CopyFinder:
         if not is_part:
             return sorted(set(self._readers.get((index, value.memory), ())))
         found: list[int] = []
-        for line in range(index + 1, len(self._flow.lines)):
-            if value.memory in self._flow.memories[line]:
-                found.append(line)
-                if any(x.memory == value.memory for x in self._flow.writes[line]):
-                    break
+        users = self._users.get(value.memory, ())
+        for line in users[bisect_right(users, index) :]:
+            found.append(line)
+            if any(x.memory == value.memory for x in self._flow.writes[line]):
+                break
         return found
 
     def _is_part(self, value: LineWrite, copies: Iterable[DeclaredCopy]) -> bool:
