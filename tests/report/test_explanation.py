@@ -15,7 +15,8 @@ from wrapperir.report import (
     format_explanation,
     format_explanation_json,
 )
-from wrapperir.report.explained_parts import ExplainedCopy, SubjectKind
+from wrapperir.report.copies import CopyReason
+from wrapperir.report.explained_parts import SubjectKind
 from wrapperir.testing.programs import programs
 from wrapperir.text import format_with_positions, parse_with_positions
 
@@ -233,7 +234,7 @@ COPY = TEXT.replace(
 
 def test_a_copy_names_the_views_that_it_copies_and_who_reads_it() -> None:
     (line,) = explained("clone", COPY).lines
-    copy = ExplainedCopy(
+    copy = CopyReason(
         values=(),
         views=("t",),
         readers=(18,),
@@ -311,7 +312,7 @@ def test_what_separate_loops_write_has_its_own_nodes_and_readers() -> None:
     assert (read.does, later.others) == (("reads",), ())
     (kernel, *_) = explained("@both", TWO_LOOPS).lines
     (copy,) = kernel.copies
-    assert copy == ExplainedCopy(
+    assert copy == CopyReason(
         values=("z",),
         views=("t",),
         readers=(15,),

@@ -5,6 +5,7 @@ from enum import StrEnum
 from attrs import frozen
 
 from wrapperir.ir import NodeOrigin, SourcePlace
+from wrapperir.report.copies import CopyReason
 from wrapperir.report.model_parameters import ModelParameter
 
 
@@ -25,27 +26,6 @@ class ExplainedNode:
 
     origin: NodeOrigin
     stack: tuple[SourcePlace, ...]
-
-
-@frozen
-class ExplainedCopy:
-    """Why a line copies, as a :class:`~wrapperir.report.CopyReason` says.
-
-    ``values`` are what it writes the copy to, if it writes others too or ``sources`` are
-    known.  ``readers`` are the numbers of lines in the text.
-    """
-
-    values: tuple[str, ...]
-    views: tuple[str, ...]
-    readers: tuple[int, ...]
-    whole: bool
-    nodes: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
-    layouts: tuple[str, ...] = ()
-    part_of: str | None = None
-    bytes: int | None = None
-    fused: tuple[str, ...] = ()
-    returned: bool = False
 
 
 @frozen
@@ -77,7 +57,7 @@ class ExplainedLine:
     does: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
     equal_to: int | None = None
-    copies: tuple[ExplainedCopy, ...] = ()
+    copies: tuple[CopyReason, ...] = ()
     read_copies: tuple[ReadCopy, ...] = ()
 
 

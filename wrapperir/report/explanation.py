@@ -17,10 +17,9 @@ from wrapperir.ir import (
 )
 from wrapperir.ir.blocks import walk_places
 from wrapperir.ir.effects import Effects, Origin
-from wrapperir.report.copies import copy_reasons
+from wrapperir.report.copies import CopyReason, copy_reasons
 from wrapperir.report.equal_lines import equal_lines, line_modules
 from wrapperir.report.explained_parts import (
-    ExplainedCopy,
     ExplainedLine,
     ExplainedNode,
     Explanation,
@@ -104,6 +103,11 @@ class _SubjectSearch:
         ]
         self.equal = equal_lines(flow.lines, self.table)
         self.copies = copy_reasons(program, flow)
+        self.copies_read: dict[int, list[tuple[int, CopyReason]]] = {}
+        for made, reasons in self.copies.items():
+            for reason in reasons:
+                for reader in reason.readers if reason.whole else ():
+                    self.copies_read.setdefault(reader, []).append((made, reason))
 
     def kernel(self, subject: str) -> Explanation:
         names = [line.name for line in self.program.definitions]
@@ -244,30 +248,25 @@ class _SubjectSearch:
             read_copies=tuple(self._read_copies(found.index)),
         )
 
-    def _copies(self, line: int) -> Iterator[ExplainedCopy]:
+    def _copies(self, line: int) -> Iterator[CopyReason]:
+        """Yield the copies of a line, whose readers are numbers of lines.
+
+        Values are named if the line writes others too, or it is known what is copied.
+        """
         for reason in self.copies.get(line, ()):
             others = len(self.flow.writes[line]) > len(reason.values)
             numbers = map(self._number, reason.readers)
-            yield ExplainedCopy(
+            yield evolve(
+                reason,
                 values=reason.values if others or reason.sources else (),
-                views=reason.views,
                 readers=tuple(x for x in numbers if x is not None),
-                whole=reason.whole,
-                nodes=reason.nodes,
-                sources=reason.sources,
-                layouts=reason.layouts,
-                part_of=reason.part_of,
-                bytes=reason.bytes,
-                fused=reason.fused,
-                returned=reason.returned,
             )
 
     def _read_copies(self, reader: int) -> Iterator[ReadCopy]:
-        for line, reasons in self.copies.items():
+        for line, reason in self.copies_read.get(reader, ()):
             number = self._number(line)
-            for reason in reasons:
-                if reason.whole and reader in reason.readers and number is not None:
-                    yield ReadCopy(number, reason.values, reason.sources)
+            if number is not None:
+                yield ReadCopy(number, reason.values, reason.sources)
 
     def _number(self, index: int) -> int | None:
         position = self.positions.get(self.found[index].path)

@@ -7,9 +7,9 @@ from typing import Any
 from attrs import field, frozen
 
 from wrapperir.ir import NodeOrigin, SourcePlace
+from wrapperir.report.copies import CopyReason
 from wrapperir.report.equal_lines import join_modules, layer_pattern
 from wrapperir.report.explained_parts import (
-    ExplainedCopy,
     ExplainedLine,
     ExplainedNode,
     Explanation,
@@ -115,7 +115,7 @@ def _rows_of_equal(equal: list[ExplainedLine]) -> Iterator[str]:
         yield f"      by {', '.join(line.passes)}"
 
 
-def _copy_words(copy: ExplainedCopy) -> Iterator[str]:
+def _copy_words(copy: CopyReason) -> Iterator[str]:
     """Yield what a line copies to where, what for, and what it does beside that."""
     to = f" to {_values(copy.values)}" if copy.values else ""
     if copy.values == (copy.part_of,):
