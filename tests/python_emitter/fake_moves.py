@@ -143,7 +143,7 @@ def check_an_instance_is_renewed_when_its_changes_have_lasted_for_16_launches() 
         a, b = floats(16), floats(16)
         run(a, y, out)
         for launch in range(60):
-            # Changes at 3, and at 25 and 35, of which the first lasts for 10 launches.
+            # The address changes at launches 3, 25 and 35; what 25 sets lasts 10 launches.
             x = a if launch < 3 or 25 <= launch < 35 else b
             steps = _steps(run, x, y, out)
             assert steps.count("set exec0") == 8 * (launch == 3)

@@ -65,7 +65,7 @@ def test_a_copy_for_a_call_that_is_fused_is_told_with_its_layouts() -> None:
 
 
 def _with_views(*changes: tuple[str, str]) -> str:
-    """Return the program with other nodes of its lines, some of which are views."""
+    """Return the program with its text changed, and three views among its nodes."""
     text = FUSED_COPY
     for old, new in (
         *changes,

@@ -26,6 +26,7 @@ from wrapperir.cli.source import (
     notice,
     open_program,
     parse_source,
+    places_in,
     printed,
     read_source,
     report,
@@ -39,6 +40,7 @@ from wrapperir.diagnostics import (
     Code,
     Diagnostic,
     DiagnosticError,
+    DiagnosticPlaces,
     LinePath,
     Position,
     Severity,
@@ -110,10 +112,9 @@ def verify_command(
         raise click.UsageError("several programs are verified together with --ranks")
     checked: list[_Checked] = []
 
-    def show(each: _Checked) -> None:
+    def show(each: _Checked, programs: Sequence[DiagnosticPlaces] = ()) -> None:
         if form == "text":  # the others have all programs in one document
-            shown = [other.shown for other in checked]
-            report(each.diagnostics, each.shown, err=False, programs=shown)
+            report(each.diagnostics, each.shown, err=False, programs=programs)
 
     for program in programs:
         checked.append(_checked(program, operators))
@@ -122,8 +123,9 @@ def verify_command(
     if ranks and not is_faulty:
         differing = _differing_ranks(checked)
         is_faulty = any(each.diagnostics for each in differing)
+        places = [places_in(each.shown) for each in checked if is_faulty]
         for each in differing:
-            show(each)
+            show(each, places)
         checked = [
             evolve(each, diagnostics=each.diagnostics + other.diagnostics)
             for each, other in zip(checked, differing, strict=True)

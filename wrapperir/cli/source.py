@@ -180,15 +180,14 @@ def report(
     *,
     form: Literal["text", "json"] = "text",
     err: bool = True,
-    programs: Sequence[Source] = (),
+    programs: Sequence[DiagnosticPlaces] = (),
 ) -> None:
     """Write diagnostics to standard error, or with ``err=False`` to standard output.
 
     ``programs`` are those that notes name by number.
     """
     write = format_diagnostics_json if form == "json" else format_diagnostics
-    places = tuple(DiagnosticPlaces(*_parts(each)) for each in programs)
-    text = write(diagnostics, *_parts(source), places)
+    text = write(diagnostics, *_parts(source), programs)
     # Python has None for a stream that was closed before it began.
     stream: TextIO | None = sys.stderr if err else sys.stdout
     if form == "json" or stream is None or not stream.isatty():
@@ -203,6 +202,11 @@ def report(
         for pattern, style in _STYLES:
             styled.highlight_regex(pattern, style)
         console.print(styled)
+
+
+def places_in(source: Source) -> DiagnosticPlaces:
+    """Return the places of a program's text, for notes of other programs."""
+    return DiagnosticPlaces(*_parts(source))
 
 
 def _parts(source: Source) -> tuple[str, Mapping[LinePath, Position], str]:
@@ -223,7 +227,7 @@ def report_as_one(found: Iterable[tuple[Sequence[Diagnostic], Source]]) -> None:
     import json  # loaded late: only tools ask for this form
 
     found = tuple(found)
-    places = tuple(DiagnosticPlaces(*_parts(source)) for _, source in found)
+    places = [places_in(source) for _, source in found]
     objects = [
         each
         for diagnostics, source in found

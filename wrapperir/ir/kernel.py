@@ -123,12 +123,11 @@ class KernelCopy:
         """Return the copies that metadata tells of."""
         found: list[KernelCopy] = []
         for key, value in metadata:
-            match key.split("."):
-                case [space, target, source] if space == COPIES:
-                    count = value if type(value) is int and value > 0 else None
-                    found.append(KernelCopy(target, source, count, value == "all"))
-                case _:
-                    pass
+            parts = key.split(".")
+            if len(parts) == 3 and parts[0] == COPIES:
+                _, target, source = parts
+                count = value if type(value) is int and value > 0 else None
+                found.append(KernelCopy(target, source, count, value == "all"))
         return tuple(found)
 
 

@@ -99,10 +99,7 @@ class _CopyFinder:
         self._table = OriginTable(program)
         self._order = {x.name: index for index, x in enumerate(program.origins)}
         self._readers = flow.readers()
-        self._users: dict[str, list[int]] = {}
-        for line, memories in enumerate(flow.memories):
-            for memory in memories:
-                self._users.setdefault(memory, []).append(line)
+        self._users = flow.users()
         self._declared = DeclaredCopies(program)
         self._types = value_types(program, flow.effects)
         self._origins = flow.origins_of_values()
@@ -238,6 +235,8 @@ class _CopyFinder:
         found: list[int] = []
         users = self._users.get(value.memory, ())
         for line in users[bisect_right(users, index) :]:
+            if value.memory not in self._flow.memories[line]:
+                continue
             found.append(line)
             if any(x.memory == value.memory for x in self._flow.writes[line]):
                 break

@@ -112,6 +112,6 @@ class _CodeLinks:
         for part in (source, split_includes(source)[1]):
             at = text.find(part)
             before = source[: len(source) - len(part)].count("\n")
-            if at >= 0:
+            if part and at >= 0:
                 return max(text.count("\n", 0, at) + 1 - before, 0)
         return 0

@@ -206,12 +206,13 @@ def _note_copies(
     values: Sequence[Any],
     computed: Sequence[Any],
 ) -> None:
+    known = scope.session.copies
     for kernel in kernels:
-        parameters = wir.runtime_parameters(kernel.parameters)
-        pairs = zip(values, parameters, strict=True)
-        names = {value: each.name for value, each in pairs if isinstance(value, str)}
-        if kernel.name not in scope.session.copies:
-            scope.session.copies[kernel.name] = kernel_copies(computed, names)
+        if kernel.name not in known:
+            parameters = wir.runtime_parameters(kernel.parameters)
+            pairs = zip(values, parameters, strict=True)
+            names = {value: each.name for value, each in pairs if isinstance(value, str)}
+            known[kernel.name] = kernel_copies(computed, names)
 
 
 def _note_access(

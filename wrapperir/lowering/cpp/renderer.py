@@ -1,5 +1,6 @@
 """The renderer of C++ kernels."""
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 from wrapperir.ir import NO_HEADERS, KernelDefinitionLine, Language
@@ -58,7 +59,8 @@ class CppRenderer(Renderer):
     def source_origins(self, kernel: LoopKernel | KernelSequence) -> SourceOrigins:
         """Return the nodes of the rows of a kernel's source."""
         if isinstance(kernel, KernelSequence):
-            functions = _sequence_functions(kernel)
+            parts = [part.kernel for part in kernel.parts]
+            functions = _sequence_functions(kernel, parts)
         else:
             functions = _function(kernel, 'extern "C"')
         begin = _preamble(functions).count("\n") + 1
@@ -66,7 +68,8 @@ class CppRenderer(Renderer):
 
     def render_sequence(self, sequence: KernelSequence) -> KernelDefinitionLine:
         """Return a kernel with a function for each nest, which it calls in order."""
-        return _definition(sequence, _sequence_functions(sequence))
+        kernels = {part.kernel.name: part.kernel for part in sequence.parts}
+        return _definition(sequence, _sequence_functions(sequence, kernels.values()))
 
 
 def _definition(
@@ -89,10 +92,15 @@ def _preamble(functions: SourceLines) -> str:
     return "\n".join((HEAD, *needed_parts("\n".join(functions.lines), SNIPPETS)))
 
 
-def _sequence_functions(sequence: KernelSequence) -> SourceLines:
-    """Return a function for each nest, and one that calls them in order."""
+def _sequence_functions(
+    sequence: KernelSequence, kernels: Iterable[LoopKernel]
+) -> SourceLines:
+    """Return a function for each nest, and one that calls them in order.
+
+    The lines of a function have the origins of all ``kernels`` of its name.
+    """
     functions: dict[str, SourceLines] = {}
-    for kernel in [part.kernel for part in sequence.parts]:
+    for kernel in kernels:
         function = _function(kernel, "static")
         functions.setdefault(kernel.name, function).add_origins(function)
     source = SourceLines()
