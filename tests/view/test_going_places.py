@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page
 
+from tests.report.browser import wait_until
 from tests.report.conftest import Opener
 from tests.report.test_memory_changes import TEXT as MEMORY
 from tests.report.test_text import GIVEN
@@ -39,7 +40,7 @@ def search(page: Page, text: str) -> list[str]:
     """Return the rows that a search finds."""
     page.fill("#search", text)
     page.locator("#results > *").first.wait_for()
-    page.wait_for_function("!document.querySelector('#results').hidden")
+    wait_until(page, "!document.querySelector('#results').hidden")
     return page.locator("#results .result").all_inner_texts()
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page
 
+from tests.report.browser import wait_until
 from tests.report.conftest import Opener
 from tests.view.small_program import write_model
 from tests.view.test_page_lists import layered
@@ -106,7 +107,7 @@ def test_the_drawing_has_other_scales_and_all_of_it_fits(drawing: Page) -> None:
     drawing.keyboard.down("Control")
     drawing.mouse.wheel(0, -100)
     drawing.keyboard.up("Control")
-    drawing.wait_for_function("view.lists.drawing.canvas.scale > 0.12")
+    wait_until(drawing, "view.lists.drawing.canvas.scale > 0.12")
     height = "document.querySelector('#tools .drawing').clientHeight"
     small = drawing.evaluate(height)
     drawing.click("#larger")

@@ -5,6 +5,7 @@ import re
 import pytest
 from playwright.sync_api import Page
 
+from tests.report.browser import wait_until
 from tests.report.conftest import Opener
 from tests.report.test_copies import FUSED_COPY
 from tests.report.test_explanation import TWO_LOOPS
@@ -97,7 +98,7 @@ def test_no_cell_is_cut_and_the_head_scrolls_with_the_rows(opener: Opener) -> No
     assert panel.locator(".cell").evaluate_all(CUT) == 0
     listing = panel.locator(".listing")
     listing.evaluate("(element) => element.scrollTo(120, 0)")
-    page.wait_for_function("document.querySelector('#kernel-head').scrollLeft === 120")
+    wait_until(page, "document.querySelector('#kernel-head').scrollLeft === 120")
     lefts = "(cells) => cells.map((cell) => cell.getBoundingClientRect().left)"
     names = panel.locator(".cell.name").evaluate_all(lefts)
     assert len(names) > 1
@@ -309,7 +310,5 @@ def test_long_names_wrap_or_are_scrolled_to(opener: Opener, width: int) -> None:
     listing.focus()
     for _ in range(40):
         page.keyboard.press("ArrowRight")
-    page.wait_for_function(
-        "(element) => element.scrollLeft >= element.scrollWidth - element.clientWidth - 1",
-        arg=listing.element_handle(),
-    )
+    reach = "element.scrollWidth - element.clientWidth - 1"
+    wait_until(listing, f"(element) => element.scrollLeft >= {reach}")
