@@ -110,6 +110,22 @@ def test_stores_combine(mode: StoreMode, wanted: list[int], dtype: DType) -> Non
     assert out.tolist() == wanted
 
 
+def test_constants_are_not_rounded_to_f32() -> None:
+    out = torch.zeros(2, 2, dtype=torch.float64)
+    padded = Load(
+        result="v1", dtype=DType.F64, buffer="out", index=(I0, 0), mask="v2", other=0.1
+    )
+    body = (
+        constant("v0", 0.1, DType.F64),
+        constant("v2", False, DType.BOOL),
+        padded,
+        store("out", "v0", I0, 0),
+        store("out", "v1", I0, 1),
+    )
+    run_nest(nest("n", (2,), *body), {"out": out})
+    assert out.tolist() == [[0.1, 0.1], [0.1, 0.1]]
+
+
 def test_indices_and_constants() -> None:
     out = torch.zeros(4, 3, dtype=torch.uint16)
     most = Operation(ExprOp.MAX, (I0, I1, 2))

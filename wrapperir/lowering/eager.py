@@ -98,7 +98,8 @@ def number_tensor(value: int | float | bool, dtype: DType) -> torch.Tensor:
     """Return a tensor of one number, converted as ``Tensor.fill_`` does: wrapped."""
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
         value = (value + (1 << 63)) % (1 << 64) - (1 << 63)
-    return torch.tensor(value).to(dtype_in_torch(dtype))
+    exact = torch.float64 if isinstance(value, float) else None
+    return torch.tensor(value, dtype=exact).to(dtype_in_torch(dtype))
 
 
 def eager_operator(op: ScalarOp) -> Callable[..., torch.Tensor]:
