@@ -124,6 +124,7 @@ bench-lowering: $(STAMP)
 	$(ONE_THREAD) $(BIN)/python -m bench.lowering.moved_bytes
 	$(ONE_THREAD) $(BIN)/python -m bench.lowering.scheduling
 	$(ONE_THREAD) $(BIN)/python -m bench.lowering.cpp_kernels
+	$(ONE_THREAD) $(BIN)/python -m bench.lowering.fused_kernels --write
 	$(BIN)/python -m bench.lowering.models
 
 bench-selection: $(STAMP)
