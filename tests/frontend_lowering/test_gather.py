@@ -6,6 +6,9 @@ import pytest
 import torch
 
 from tests.frontend_lowering.lowered import check, compiled
+from wrapperir.frontend.lowering.lower import LoweringStages
+from wrapperir.lowering.kernel import KernelLaunch
+from wrapperir.lowering.loops import Check, InnerLoop
 
 Results = tuple[torch.Tensor, ...]
 
@@ -105,3 +108,39 @@ def test_positions_out_of_range_are_errors(
     run = compiled(function, [])
     with pytest.raises((IndexError, RuntimeError), match=message):
         run(torch.randn(4, 5), torch.tensor([at]))
+
+
+def _normed(x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+    rows = x[at]
+    return rows - rows.mean(1, keepdim=True)
+
+
+def test_positions_of_rows_are_checked_before_the_loops_over_a_row() -> None:
+    (stages,) = check(
+        _normed, torch.randn(4, 48), torch.tensor([3, 1, -4]), rtol=0, atol=1e-6
+    )
+    outside, inside = _checks(stages)
+    assert outside
+    assert not inside
+    assert "strip" in str(stages.lowered.program.definitions)  # its loops have lanes
+
+
+def test_rows_that_may_be_empty_are_checked_in_their_loops() -> None:
+    kept: list[LoweringStages] = []
+    run = compiled(_normed, kept, dynamic=True)
+    x, at = torch.randn(4, 48), torch.tensor([3, 1, -4])
+    torch.testing.assert_close(run(x, at), _normed(x, at))
+    outside, inside = _checks(kept[0])
+    assert inside
+    assert not outside
+
+
+def _checks(stages: LoweringStages) -> tuple[list[Check], list[Check]]:
+    """Return the checks of kernels outside of inner loops, and in them."""
+    kernels = [each for each in stages.schedule.items if isinstance(each, KernelLaunch)]
+    steps = [step for each in kernels for step in each.kernel.nest.body]
+    loops = [step for step in steps if isinstance(step, InnerLoop)]
+    return (
+        [step for step in steps if isinstance(step, Check)],
+        [step for loop in loops for step in loop.body if isinstance(step, Check)],
+    )

@@ -33,8 +33,9 @@ class LoopPlan:
     """The position of each instruction: position ``k`` comes before inner loop ``k``.
 
     A reduction runs in the first inner loop in which its operands can be computed; so do
-    stores and checks.  Stores to memory that the nest also reads run last, so that no read
-    comes after.
+    stores and checks.  But a check that is the same in all points of a loop runs before it,
+    unless the loop may be empty.  Stores to memory that the nest also reads run last, so
+    that no read comes after.
     """
 
     def __init__(self, flat: FlatNest) -> None:
@@ -45,6 +46,9 @@ class LoopPlan:
         """
         self.code = flat.code
         self._inner_axes = {axis.name for axis in flat.inner}
+        self._has_points = all(
+            isinstance(axis.extent, int) and axis.extent > 0 for axis in flat.inner
+        )
         self.definition: dict[str, int] = {}
         """The place of the instruction that defines each value."""
         self.inner: list[bool] = []
@@ -83,7 +87,7 @@ class LoopPlan:
                 raise NotNestedError(
                     f"an instruction outside the inner axes uses them: {each}"
                 )
-            inner = deep
+            inner = deep and (inner or isinstance(each, Store) or not self._has_points)
         elif isinstance(each, Reduce | Scan):
             inner = True
         self.inner.append(inner)
