@@ -81,7 +81,8 @@ class Library:
     first: list[Run]
 
 
-@pytest.fixture(scope="module")
+# Once in a process, which keeps the choices of a library.
+@pytest.fixture(scope="session")
 def built() -> Library:
     emitter = CppEmitter()
     artifact = emitter.emit(PROGRAM)
