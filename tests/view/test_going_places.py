@@ -146,10 +146,11 @@ def test_the_peak_lists_what_is_alive_there(small: Page) -> None:
     before, found = details.split("Alive at the peak")
     assert before.split("\n")[0] == "line 16"
     assert "Line of the program" not in before
-    _, taken, *alive = found.split("\n")[:4]
-    assert taken.startswith("This line takes 256 bytes for %z made by ")
+    _, taken, heading, *alive = found.split("\n")
+    assert taken.startswith("This line takes 256 bytes for %zmade by relu")
     assert taken.endswith("and written first by line 17, @fused")
-    assert [row[:2] for row in alive] == ["%y", "%z"]
+    assert heading == "The 2 values that are alive, the largest first"
+    assert [row[:2] for row in alive[:4:2]] == ["%y", "%z"]
     click(small, "program", "free %y")
     assert "Alive here on cpu" in small.locator("#details").inner_text()
 
@@ -197,9 +198,11 @@ def test_a_peak_of_what_the_call_is_given_says_so(opener: Opener) -> None:
     page = opener.open(format_view(viewed(GIVEN, [])), height=1000)
     page.click("#peak")
     details = page.locator("#details").inner_text()
-    given = "Most of it, 1.5 KiB, is what the call is given, which it frees;"
-    assert f"{given} the largest is %x" in details
+    assert "1.5 KiB of it is what the call is given, which it frees." in details
     assert "This line takes" not in details
+    assert [row[:2] for row in details.split("largest first\n")[1].split("\n")[:4:2]] == [
+        *("%x", "%y"),
+    ]
 
 
 def test_what_the_call_is_given_has_the_node_that_made_it(opener: Opener) -> None:
@@ -207,11 +210,9 @@ def test_what_the_call_is_given_has_the_node_that_made_it(opener: Opener) -> Non
     text += 'origins {\n  place 0: "m.py" 7\n  sin: aten.sin.default in "fc" at 0\n}\n'
     page = opener.open(format_view(viewed(text, [])), height=1000)
     page.click("#peak")
-    made = "made by sin (sin, m.py:7 in fc)"
     details = page.locator("#details")
-    assert f"the largest is %x {made}" in details.inner_text()
     row = details.locator(".item", has_text="donated input").first
-    assert row.inner_text().endswith(made)
+    assert "donated input, made by sin (sin, m.py:7 in fc)" in row.inner_text()
     row.locator("button", has_text="%x").click()
     assert "aten.sin.default in fc" in details.inner_text()
 
@@ -220,7 +221,7 @@ def test_an_element_of_a_tuple_leads_to_the_call_that_makes_it(opener: Opener) -
     page = opener.open(format_view(viewed(PAIR, [])), height=1000)
     page.click("#peak")
     row = page.locator("#details .item", has_text="%p[0]").first
-    assert "made by minmax" in row.inner_text()
+    assert "made at line 4by minmax" in row.inner_text()
     row.locator("button", has_text="%p[0]").click()
     details = page.locator("#details").inner_text()
     assert "No line of the program came from it" not in details
@@ -270,13 +271,15 @@ def test_the_peak_has_names_as_they_are_there_and_the_line_that_took_most(
     details = page.locator("#details")
     assert details.locator("h2").inner_text() == "line 8"
     alive = details.inner_text().split("Alive at the peak")[1]
-    assert "%b" in alive
-    assert "%a" not in alive
-    (held,) = [row for row in alive.split("\n") if row.startswith("%b")]
-    assert "made by cos (cos, model.py:3)and 1 more" in held
-    taken = "256 bytes, was taken just before, at line 7 for %c made by exp (exp"
-    assert taken in " ".join(alive.split())
-    details.locator("button", has_text="line 7").click()
+    assert not [row for row in alive.split("\n") if row.startswith("%a")]
+    held = details.locator(".item", has_text="%b256 bytes, 44%").inner_text()
+    reused = "made at line 4 as %a, reused at line 5made by cos (cos, model.py:3)and 1 more"
+    assert reused in held
+    taken = (
+        "Before it, since memory last fell, line 7took most: 256 bytes for %cmade by exp"
+    )
+    assert taken in alive
+    details.locator("button", has_text="line 7").first.click()
     assert details.locator("h2").inner_text() == "line 7"
 
 
@@ -345,3 +348,38 @@ def test_all_buttons_of_passes_and_emitters_are_in_sight(
         assert panel is not None
         assert box["x"] >= panel["x"]
         assert box["x"] + box["width"] <= panel["x"] + panel["width"]
+
+
+def test_the_source_is_scrolled_to_the_line_of_most_nodes(
+    opener: Opener, tmp_path: Path
+) -> None:
+    file = tmp_path / "model.py"
+    file.write_text("x = 1\n" * 200)
+    places = f'  place 0: "{file}" 3 "forward"\n  place 1: "{file}" 150 "forward"\n'
+    text = REUSED.replace('  place 0: "model.py" 3 "forward"\n', places)
+    for name in ("sin", "cos"):
+        origin = f"  {name}: aten.{name}.default at"
+        text = text.replace(f"{origin} 0", f"{origin} 1")
+    text = text.replace("writes(%b) from(sin, cos)", "writes(%b) from(exp, sin, cos)")
+    page = opener.open(format_view(viewed(text, [])), height=1000)
+    in_sight = "(row) => view.panes.source.list.isInSight(row)"
+    assert [page.evaluate(in_sight, row) for row in (2, 149)] == [True, False]
+    click(page, "program", "aten.cos.out")
+    assert [page.evaluate(in_sight, row) for row in (2, 149)] == [False, True]
+
+
+def test_the_buttons_of_emitters_have_one_row(opener: Opener, tmp_path: Path) -> None:
+    name = "a_kernel_whose_name_has_many_operators_and_so_more_than_sixty_letters"
+    text = write_model(tmp_path).replace("fused", name)
+    page = opener.open(format_view(viewed(text)), width=1400, height=900)
+    page.evaluate("view.showCode(view.texts.codes[1].files.at(-1))")
+    boxes = [button.bounding_box() for button in page.locator("#emitters button").all()]
+    assert len({box["y"] for box in boxes if box is not None}) == 1
+
+
+def test_a_kernel_says_first_which_one_it_is_and_where_it_is_defined(small: Page) -> None:
+    small.evaluate("view.pin({ kind: 'kernel', index: 0 })")
+    title, module, facts = small.locator("#details > *").all_inner_texts()[:3]
+    assert (title, module) == ("kernel @fused", "in layer")
+    assert facts == "kernel 1 of 1, cpp, defined at line 3"
+    assert small.locator("#details button", has_text="@fused").count() == 0

@@ -175,8 +175,6 @@ def test_a_call_has_the_modules_of_all_its_nodes_and_the_parameters_that_it_uses
     assert "%w0: f32[8, 8], tied to head.weight" in used
     assert "%b" not in used
     assert "%w1" not in used
-    page.click("#details .more:has-text('of its modules that it does not use')")
-    assert "%b: f32[8, 8]" in details.inner_text()
     page.evaluate("view.pin({ kind: 'node', index: view.links.nodes.name.indexOf('add') })")
     assert "\nin layers.1\n" in details.inner_text()
     cells = page.locator(".panel[data-name=kernels] .row:not(.head) .where")
@@ -312,3 +310,39 @@ def test_long_names_wrap_or_are_scrolled_to(opener: Opener, width: int) -> None:
         page.keyboard.press("ArrowRight")
     reach = "element.scrollWidth - element.clientWidth - 1"
     wait_until(listing, f"(element) => element.scrollLeft >= {reach}")
+
+
+def test_a_node_shows_its_own_copies_and_counts_those_of_others(opener: Opener) -> None:
+    text = FUSED_COPY.replace(
+        "  sin: aten.sin.default\n  conv: aten.convolution.default\n",
+        '  place 0: "model.py" 3\n  place 1: "model.py" 4\n'
+        "  sin: aten.sin.default at 0\n  conv: aten.convolution.default at 1\n",
+    )
+    page = opener.open(format_view(viewed(text, [])), height=1000)
+    details = page.locator("#details")
+    page.evaluate("view.pin({ kind: 'place', index: '0:4' })")
+    assert "Why there is a copy" in details.inner_text()
+    assert "%w" in details.locator(".item", has_text="copies").first.inner_text()
+    assert "for cat" not in details.inner_text()
+    page.evaluate("view.pin({ kind: 'place', index: '0:3' })")
+    assert "Why there" not in details.inner_text()
+    more = details.locator(
+        ".more", has_text="its lines make or read 2 copies for other nodes"
+    )
+    more.click()
+    assert "for conv" in details.inner_text()
+    assert "for cat" in details.inner_text()
+    page.evaluate("view.pin({ kind: 'value', index: 'c' })")
+    assert "for cat" in details.inner_text().split("its lines make or read")[0]
+    assert "for conv" not in details.inner_text()
+
+
+def test_a_node_of_a_fused_line_has_the_parameters_of_its_modules(opener: Opener) -> None:
+    page = opener.open(format_view(viewed(TIED, [])), height=1000)
+    details = page.locator("#details")
+    pin = "(name) => view.pin({ kind: 'node', index: view.links.nodes.name.indexOf(name) })"
+    page.evaluate(pin, "norm")  # the line of this node uses %w0 for another one
+    assert "Parameter" not in details.inner_text()
+    page.evaluate(pin, "mm")
+    assert "Parameter that its lines use" in details.inner_text()
+    assert "layers.0.fc.weight%w0" in details.inner_text()

@@ -112,8 +112,7 @@ def test_a_kernel_shows_what_was_fused_and_what_it_costs(small: Page) -> None:
     assert "2 nodes of the graph" in details
     assert "Parameter that it uses" not in details
     assert "layer.weight" not in details
-    small.click("#details .more:has-text('1 parameter of its modules')")
-    assert "layer.weight%w: f32[8, 8]" in small.locator("#details").inner_text()
+    assert "parameter of its modules" not in details
     assert "aten.relu.default" in details
     assert "aten.mul.Tensor" in details
     assert lit(small, "source") == ["return scale(torch.relu(y))", "return x * 2"]

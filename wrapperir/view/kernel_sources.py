@@ -1,4 +1,7 @@
-"""The rows of kernels' sources: where a kernel's own code begins, and the nodes of rows."""
+"""The rows of kernels' sources: where a kernel's own code begins, and the nodes of rows.
+
+Kernels that run others in turn have the nodes of these parts, too.
+"""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,11 +20,13 @@ class KernelRows:
     """The rows of a kernel's source, from 0.
 
     ``own`` is where its own code begins, after what other kernels have too; ``nodes`` has
-    the names of the nodes that rows are for, if these are known.
+    the names of the nodes that rows are for, if these are known.  ``parts`` are the kernels
+    that it runs in turn, if it does, each with its name and the names of its nodes.
     """
 
     own: int = 0
     nodes: Mapping[int, tuple[str, ...]]
+    parts: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 def rows_of_launches(
@@ -29,7 +34,7 @@ def rows_of_launches(
 ) -> dict[str, KernelRows]:
     """Return the rows of the kernels of launches, by name, if their renderers know them.
 
-    Rows of a kernel of several launches have the nodes of all of these.
+    Rows and parts of a kernel of several launches have the nodes of all of these.
     """
     found: dict[str, KernelRows] = {}
     for launch in launches:
@@ -39,9 +44,12 @@ def rows_of_launches(
         renderer = plugin_manager().renderer(nest.nest, kind)
         origins = None if renderer is None else renderer.source_origins(kernel)
         if origins is not None:
-            known = found.get(kernel.name, KernelRows(nodes={})).nodes
-            nodes = _joined(known, origins.rows)
-            found[kernel.name] = KernelRows(own=origins.begin, nodes=nodes)
+            known = found.get(kernel.name, KernelRows(nodes={}))
+            found[kernel.name] = KernelRows(
+                own=origins.begin,
+                nodes=_joined(known.nodes, origins.rows),
+                parts=_joined_parts(known.parts, launch),
+            )
     return found
 
 
@@ -53,6 +61,17 @@ def _joined(
         row: tuple(dict.fromkeys((*known.get(row, ()), *names.get(row, ()))))
         for row in sorted({*known, *names})
     }
+
+
+def _joined_parts(
+    known: Sequence[tuple[str, tuple[str, ...]]], launch: KernelLaunch | SequenceLaunch
+) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    parts = launch.launches if isinstance(launch, SequenceLaunch) else ()
+    before = [names for _, names in known] or [()] * len(parts)
+    return tuple(
+        (part.kernel.name, tuple(dict.fromkeys((*names, *(x.name for x in part.origins)))))
+        for names, part in zip(before, parts, strict=True)
+    )
 
 
 def rows_without_nodes(definition: KernelDefinitionLine) -> KernelRows:

@@ -246,6 +246,7 @@ def _kernels(
                 end += 1
         source, own = 0, 0
         statements: tuple[tuple[int, tuple[int, ...]], ...] = ()
+        parts: tuple[tuple[str, tuple[int, ...]], ...] = ()
         if isinstance(definition, wir.KernelDefinitionLine) and definition.source:
             kernel_rows = known.get(definition.name) or rows_without_nodes(definition)
             source = next((n + 2 for n in range(begin, end) if _SOURCE.match(rows[n])), 0)
@@ -253,6 +254,10 @@ def _kernels(
             statements = tuple(
                 (row, tuple(nodes[name] for name in names if name in nodes))
                 for row, names in kernel_rows.nodes.items()
+            )
+            parts = tuple(
+                (part, tuple(nodes[name] for name in names if name in nodes))
+                for part, names in kernel_rows.parts
             )
         found.append(
             LinkedKernel(
@@ -265,6 +270,7 @@ def _kernels(
                 source=source,
                 own=own,
                 statements=statements,
+                parts=parts,
                 calls=tuple(calls.get(definition.name, ())),
             )
         )

@@ -63,7 +63,8 @@ class LinkedKernel:
     line of the first row of its source, or 0, and ``calls`` the lines that call it.  Rows
     of the source count from 0: ``own`` is where the kernel's own code begins, after what
     other kernels have too, and ``statements`` are rows with the nodes that they are for,
-    if these are known.
+    if these are known.  ``parts`` are the kernels that it runs in turn, if it does: the
+    name and the nodes of each.
     """
 
     name: str
@@ -73,6 +74,7 @@ class LinkedKernel:
     source: int = 0
     own: int = 0
     statements: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    parts: tuple[tuple[str, tuple[int, ...]], ...] = ()
     calls: tuple[int, ...] = ()
 
 
@@ -133,7 +135,8 @@ class ShownFile:
 class CodeRange:
     """Lines of an emitted file, from 1-based ``begin`` to ``end``, and what they are for.
 
-    That is a line, a kernel, or nodes.  ``others`` are further kernels that run the lines.
+    That is a line, a kernel, or nodes, of which a kernel may be given that runs the lines.
+    ``others`` are further kernels that run them.
     ``source`` is the line of the first row of a kernel's source, or 0 where that is not
     known.
     """

@@ -102,6 +102,7 @@ class StageLinks:
         self, kernel: LoopKernel, path: LinePath, positions: Mapping[LinePath, Position]
     ) -> Iterator[CodeRange]:
         """Yield the lines of a kernel's instructions, for the nodes of all its launches."""
+        kernels = tuple(self._kernels.get(kernel.name, ()))
         bodies = [
             instructions(launch.kernel.nest.body)
             for launch in self._launches()
@@ -112,7 +113,13 @@ class StageLinks:
             names = (origin.name for each in equal for origin in each.origins)
             nodes = self._numbers(names)
             if nodes:
-                yield CodeRange(begin=line, end=line, nodes=nodes)
+                yield CodeRange(
+                    begin=line,
+                    end=line,
+                    kernel=next(iter(kernels), None),
+                    nodes=nodes,
+                    others=kernels[1:],
+                )
 
     def _nests(
         self, text: str, positions: Mapping[LinePath, Position]

@@ -8,6 +8,7 @@ class CodePane {
     this.element = section.querySelector(".listing");
     this.empty = section.querySelector(".empty");
     this.cursor = -1;
+    this.found = -1;
     this.text = null;
     this.list = new Rows(this.element, (row) => this.makeRow(row), (row, index) => this.mark(row, index));
     this.element.addEventListener("pointermove", (event) => this.pointAt(event));
@@ -22,7 +23,7 @@ class CodePane {
   show(text) {
     if (this.text === text) return;
     this.text = text;
-    this.cursor = -1;
+    this.cursor = this.found = -1;
     this.empty.hidden = !text.reason;
     this.empty.textContent = text.reason ?? "";
     this.element.hidden = Boolean(text.reason);
@@ -62,6 +63,19 @@ class CodePane {
     this.list.draw();
   }
 
+  // Show and mark a row that was looked for, and scroll sideways until this part of it is in sight.
+  find(row, part = "") {
+    this.moveTo(row, false);
+    this.found = row;
+    this.list.draw();
+    const code = this.list.shown.get(row)?.querySelector(".code");
+    const at = this.text.rows[row].indexOf(part);
+    if (!code || !part || at < 0) return;
+    const letter = code.getBoundingClientRect().width / this.text.rows[row].length;
+    const end = code.offsetLeft + letter * (at + part.length);
+    this.element.scrollLeft = end < this.element.clientWidth ? 0 : end - this.element.clientWidth / 2;
+  }
+
   // Go to the next row that belongs to what is pinned.
   next(step) {
     const lit = this.view.pinned;
@@ -73,8 +87,8 @@ class CodePane {
     }
   }
 
-  // Scroll to the first row that belongs, unless one is in sight; statements of kernels, their
-  // definitions and callers count where nothing else belongs.
+  // Scroll to the first row that belongs, unless one is in sight; in the source, to the row of most
+  // nodes.  Statements of kernels, their definitions and callers count where nothing else belongs.
   revealLit(lit) {
     const rows = [...this.text.rows.keys()];
     const states = rows.map((row) => this.stateOf(row, lit));
@@ -82,7 +96,9 @@ class CodePane {
     const order = isKernel ? [["kernel"]] : [["line", "inner"], ["statement"], ["head"]];
     const first = order.find((wanted) => wanted.some((state) => states.includes(state)));
     const found = rows.filter((row) => (first ? first.includes(states[row]) : states[row]));
-    if (found.length && !found.some((row) => this.list.isInSight(row))) this.list.reveal(found[0]);
+    const weights = found.map((row) => this.text.weightOf?.(row, lit) ?? 1);
+    const wanted = found.filter((_, at) => weights[at] === largestOf(weights));
+    if (wanted.length && !wanted.some((row) => this.list.isInSight(row))) this.list.reveal(wanted[0]);
   }
 
   stateOf(row, lit) {
@@ -94,6 +110,7 @@ class CodePane {
     element.dataset.pinned = this.stateOf(index, pinned);
     element.dataset.lit = this.stateOf(index, hovered);
     element.classList.toggle("cursor", index === this.cursor);
+    element.classList.toggle("found", index === this.found);
     const note = this.text.noteAt?.(index, pinned.target ? pinned : hovered) ?? "";
     element.lastElementChild.dataset.note = note;
   }
@@ -119,6 +136,12 @@ function stateOfTarget(target, lit) {
   if (target.kind === "line") return lit.lines.has(target.index) ? "line" : "";
   if (target.kind === "kernel") return lit.kernels.has(target.index) ? "kernel" : "";
   if (target.kind === "kernels") return target.index.some((kernel) => lit.kernels.has(kernel)) ? "kernel" : "";
+  if (target.kernels) {
+    // Statements of a kernel: all of it belongs to its calls, and to nodes what computes these.
+    const own = target.kernels.filter((kernel) => lit.kernels.has(kernel));
+    if (!own.length) return "";
+    if (own.some((kernel) => !lit.missing.has(kernel))) return "kernel";
+  }
   if (target.kind === "nodes") return target.index.some((node) => lit.nodes.has(node)) ? "line" : "";
   return lit.places.get(target.index) ?? "";
 }

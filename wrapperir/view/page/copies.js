@@ -7,11 +7,25 @@ class Copies {
     this.copies = links.copies;
   }
 
-  // Those that lines make or read, and those that are made for nodes.
-  of({ lines, nodes }) {
+  // Those that are for what is lit, and `others` that its lines make or read.
+  of(lit) {
     const { copies } = this;
-    const isFor = (copy) => lines.has(copies.line[copy]) || copies.readers[copy].some((line) => lines.has(line)) || copies.nodes[copy].some((node) => nodes.has(node));
-    return [...copies.line.keys()].filter(isFor);
+    const { lines, nodes } = lit;
+    const isOfLines = (copy) => lines.has(copies.line[copy]) || copies.readers[copy].some((line) => lines.has(line));
+    const found = [...copies.line.keys()].filter((copy) => isOfLines(copy) || copies.nodes[copy].some((node) => nodes.has(node)));
+    const own = found.filter((copy) => this.isFor(copy, lit));
+    return { own, others: found.filter((copy) => !own.includes(copy)) };
+  }
+
+  // Lines and what they call have all that they make or read; a value has its own copies, and
+  // nodes and places of the source those that are made for their nodes, or else of their views.
+  isFor(copy, { target, nodes }) {
+    const { copies } = this;
+    if (["line", "lines", "kernel", "kernels", "operator"].includes(target.kind)) return true;
+    if (target.kind === "value") return [...copies.values[copy], ...copies.sources[copy], copies.part_of[copy]].includes(target.index);
+    const [users, views] = [copies.nodes[copy], copies.views[copy]];
+    const wanted = users.length ? users : views;
+    return !wanted.length || wanted.some((node) => nodes.has(node));
   }
 
   // The same for the same copy of equal lines: a line has its copies in the order of what it writes.

@@ -7,11 +7,9 @@ function decisionList(section, view, decisions) {
     addSpan(element, decisions.kind[index], "cell kind").dataset.kind = decisions.kind[index];
     const bytes = decisions.bytes[index];
     addSpan(element, bytes === null ? "" : formatBytes(bytes), "cell");
-    addSpan(element, decisions.subject[index] + (members?.length ? `, ${members.length} times` : ""), "cell name");
     addSpan(element, decisions.reason[index], "cell reason");
+    addSpan(element, decisions.subject[index] + (members?.length ? `, ${members.length} times` : ""), "cell name");
   });
-  const texts = decisions.subject.map((subject) => `${subject}, ${decisions.subject.length} times`);
-  fitColumns(section, { name: texts });
   const row = (index, members = []) => ({ target: { kind: "decision", index }, members });
   const words = (text) => text.replace(/_\d+(?=_|\b)/g, "");
   const keyOf = (index) => [decisions.kind, decisions.subject, decisions.reason].map((each) => words(each[index])).join("\n");

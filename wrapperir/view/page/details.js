@@ -24,15 +24,16 @@ class Details {
     }
     const found = [...lit.lines].sort((a, b) => a - b);
     const isPeak = this.isPeak(lit.target);
-    if (isPeak) this.alive(lit.target.index);
+    if (isPeak) new AliveValues(this).show(lit.target.index);
     this.lines(found);
     this.memory(lit.target);
     this.copies(lit);
-    this.kernels([...lit.kernels]);
-    this.stacks([...lit.nodes]);
+    if (lit.target.kind !== "kernel") this.kernels([...lit.kernels]);
+    this.nodes(lit);
+    if (found.length === 1) this.flow(found[0]);
     this.parameters(lit);
     this.code(lit);
-    if (lit.target.kind === "line" && !isPeak) this.alive(lit.target.index);
+    if (lit.target.kind === "line" && !isPeak) new AliveValues(this).show(lit.target.index);
   }
 
   // That a line of the source has no operators, and which lines near it have: those below it in
@@ -59,54 +60,11 @@ class Details {
     return kind === "line" && memories.some(({ peakLine }) => peakLine === index);
   }
 
-  // The buffers that a call holds at a line, the largest first.
-  alive(line) {
-    for (const { name, live, held, peakLine, peakRise, buffers } of this.view.data.memory.memories) {
-      const isAlive = (index) => buffers.begin[index] <= line && line < buffers.end[index];
-      const found = [...buffers.name.keys()].filter((index) => this.view.counted[buffers.kind[index]] && isAlive(index));
-      if (!found.length) continue;
-      const more = held[line] === live[line] ? "" : `, ${formatBytes(held[line])} held`;
-      this.heading(`${line === peakLine ? "Alive at the peak" : "Alive here"} on ${name}: ${formatBytes(live[line])}${more}`);
-      if (line === peakLine && peakRise.length) this.rise(line, peakRise, buffers);
-      found.sort((a, b) => buffers.size[b] - buffers.size[a]);
-      this.list(found, (row, index) => {
-        const { name: own, line: maker } = valueAt(buffers, index, line);
-        this.goTo(row, { kind: "value", index: own }, `%${own}`, "mono");
-        const facts = [formatBytes(buffers.size[index]), lifetime(this.view.data.memory, buffers, index)];
-        if (maker < 0) facts.push(this.view.data.kinds[buffers.kind[index]]);
-        addSpan(row, facts.join(", "), "facts");
-        this.madeBy(row, own);
-      });
-    }
-  }
-
-  // Which line took most of the bytes of the peak, and for what.
-  rise(line, [riseLine, bytes], buffers) {
-    const row = addSpan(this.element, "", "place");
-    const taken = [...buffers.name.keys()].filter((index) => this.view.counted[buffers.kind[index]] && buffers.begin[index] === riseLine);
-    const largest = taken.reduce((a, b) => (buffers.size[b] > buffers.size[a] ? b : a), taken[0]);
-    const isGiven = taken.length > 0 && buffers.line[largest] < 0;
-    if (isGiven) row.append(`Most of it, ${formatBytes(bytes)}, is what the call is given, which it frees;`);
-    else if (riseLine === line) row.append(`This line takes ${formatBytes(bytes)}`);
-    else {
-      row.append(`Most of it, ${formatBytes(bytes)}, was taken just before, at `);
-      this.goTo(row, { kind: "line", index: riseLine }, `line ${this.view.links.lines.number[riseLine]}`);
-    }
-    if (!taken.length) return;
-    const { name: own, writer } = valueAt(buffers, largest, riseLine);
-    row.append(isGiven ? " the largest is " : " for ");
-    this.goTo(row, { kind: "value", index: own }, `%${own}`, "mono");
-    this.madeBy(row, own);
-    if (writer < 0) return;
-    row.append(" and written first by ");
-    this.goTo(row, { kind: "line", index: writer }, `line ${this.view.links.lines.number[writer]}, ${this.view.links.calledBy(writer)}`);
-  }
-
   // The node that makes a value, which is the first of its nodes.
-  madeBy(row, name) {
+  madeBy(row, name, words) {
     const [node, ...others] = this.view.links.nodesOf({ kind: "value", index: name });
     if (node === undefined) return;
-    row.append(" made by ");
+    row.append(words);
     this.node(row, node);
     if (others.length) addSpan(row, `and ${others.length} more`, "facts");
   }
@@ -115,6 +73,10 @@ class Details {
     const heading = document.createElement("h3");
     heading.textContent = text;
     this.element.append(heading);
+  }
+
+  sentence(text) {
+    return addSpan(this.element, text, "place");
   }
 
   button(parent, text, action, name = "") {
@@ -127,8 +89,8 @@ class Details {
     return this.button(parent, text, () => this.view.pin(target), name);
   }
 
-  list(items, add) {
-    addSome(this.element, items, MOST_SHOWN, (parent, item) => {
+  list(items, add, within = this.element) {
+    addSome(within, items, MOST_SHOWN, (parent, item) => {
       const row = document.createElement("div");
       row.className = "item";
       add(row, item);
@@ -143,6 +105,8 @@ class Details {
     const { module } = this.view.links.nodes;
     const modules = joinModules([...nodes].map((node) => module[node]));
     if (modules) addSpan(this.element, `in ${modules}`, "place");
+    if (target.kind === "kernel") this.kernelFacts(addSpan(this.element, "", "place"), target.index);
+    if (target.kind === "value") new AliveValues(this).describe(target.index);
     if (target.kind !== "decision") return;
     const { decisions } = this.view.data;
     const bytes = decisions.bytes[target.index];
@@ -168,7 +132,6 @@ class Details {
         addSome(place, others, MOST_SHOWN, (parent, other) => this.line(addSpan(parent, "", "place"), other));
       });
     });
-    if (found.length === 1) this.flow(found[0]);
   }
 
   line(row, line) {
@@ -209,21 +172,27 @@ class Details {
     this.list(found, (row, each) => changes.show(row, each));
   }
 
-  // Why lines copy, and why there are copies for what is pinned.
+  // Why there are copies for what is pinned, and then those that its lines make or read for others.
   copies(lit) {
     const copies = new Copies(this.view.links);
-    const told = copies.of(lit);
-    if (!told.length) return;
-    const are = told.filter((copy) => this.view.links.copies.whole[copy]);
-    this.heading(are.length ? `Why there ${are.length === 1 ? "is a copy" : "are copies"}` : "Why there is no other copy");
-    this.list(groupBy(told, (copy) => copies.likeness(copy)), (row, [copy, ...others]) => {
+    const { own, others } = copies.of(lit);
+    const show = (row, [copy, ...equal]) => {
       copies.show(this, row, copy);
-      if (others.length) {
-        addOpener(row, `and ${others.length} more for equal layers`, (place) => {
-          for (const other of others) copies.show(this, addSpan(place, "", "place"), other);
+      if (equal.length) {
+        addOpener(row, `and ${equal.length} more for equal layers`, (place) => {
+          for (const other of equal) copies.show(this, addSpan(place, "", "place"), other);
         });
       }
-    });
+    };
+    const group = (found) => groupBy(found, (copy) => copies.likeness(copy));
+    if (own.length) {
+      const are = own.filter((copy) => this.view.links.copies.whole[copy]);
+      this.heading(are.length ? `Why there ${are.length === 1 ? "is a copy" : "are copies"}` : "Why there is no other copy");
+      this.list(group(own), show);
+    }
+    if (!others.length) return;
+    const count = others.length === 1 ? "1 copy" : `${others.length} copies`;
+    addOpener(addSpan(this.element, "", "item"), `its lines make or read ${count} for other nodes`, (place) => this.list(group(others), show, place));
   }
 
   // A node with its operator, place and module.
@@ -231,7 +200,9 @@ class Details {
     const { nodes } = this.view.links;
     const operator = nodes.operator[node]?.split(".")[1];
     const facts = [operator, this.view.whereIs(node)].filter(Boolean).join(", ");
-    this.goTo(parent, { kind: "node", index: node }, nodes.name[node] + (facts && ` (${facts})`));
+    const [place] = nodes.places[node];
+    const source = place === undefined ? "" : this.view.sourceOf(place);
+    this.goTo(parent, { kind: "node", index: node }, nodes.name[node] + (facts && ` (${facts})`)).title = source;
   }
 
   kernels(found) {
@@ -240,8 +211,28 @@ class Details {
     this.heading(found.length === 1 ? "Kernel" : `${found.length} kernels`);
     this.list(found, (row, index) => {
       this.goTo(row, { kind: "kernel", index }, `@${kernels.name[index]}`, "mono");
-      addSpan(row, `kernel ${index + 1} of ${kernels.name.length}, ${kernels.language[index]}`, "facts");
-      this.button(row, `defined at line ${kernels.begin[index]}`, () => this.view.openDefinition(index));
+      this.kernelFacts(addSpan(row, "", "facts"), index);
+    });
+  }
+
+  kernelFacts(row, index) {
+    const { kernels } = this.view.links;
+    row.append(`kernel ${index + 1} of ${kernels.name.length}, ${kernels.language[index]}, `);
+    this.button(row, `defined at line ${kernels.begin[index]}`, () => this.view.openDefinition(index));
+  }
+
+  // Nodes; those of one kernel that runs others in turn by these parts of it.
+  nodes({ target, nodes, kernels }) {
+    const found = [...nodes];
+    if (!found.length) return;
+    const [kernel] = kernels;
+    const isOfKernel = ["line", "lines", "kernel"].includes(target.kind) && kernels.size === 1;
+    const parts = isOfKernel ? this.view.links.kernels.parts[kernel] : [];
+    this.heading((found.length === 1 ? "Node of the graph" : `${found.length} nodes of the graph`) + (parts.length ? `, in ${parts.length} kernels that run in turn` : ""));
+    if (!parts.length) this.stacks(found);
+    parts.forEach(([name, own], at) => {
+      addSpan(this.element, `${at + 1} of ${parts.length}: ${name}`, "part mono");
+      this.stacks(own.filter((node) => nodes.has(node)));
     });
   }
 
@@ -249,8 +240,6 @@ class Details {
   stacks(found) {
     const { links } = this.view;
     const { nodes } = links;
-    if (!found.length) return;
-    this.heading(found.length === 1 ? "Node of the graph" : `${found.length} nodes of the graph`);
     const stackOf = (node) => [...nodes.places[node]].reverse().map((place) => [links.places.file[place], links.places.line[place]]).flat();
     const stacks = new Map(found.map((node) => [node, stackOf(node)]));
     const sorted = [...found].sort((a, b) => compareNumbers(stacks.get(a), stacks.get(b)));
@@ -281,30 +270,22 @@ class Details {
     });
   }
 
-  // The parameters that lines use, then others that the modules of nodes hold; with equal layers,
-  // those of the first.
-  parameters({ lines, nodes }) {
-    const { links, data } = this.view;
-    const { path, tied, lines: users } = data.parameters;
-    const all = [...path.keys()];
-    const isUsed = (each) => users[each].some((line) => lines.has(line));
-    const used = all.filter(isUsed);
-    const shown = new Set([...nodes].map((node) => layerPattern(links.nodes.module[node])));
-    const holder = (each) => layerPattern(each).split(".").slice(0, -1).join(".");
-    const others = all.filter((each) => !isUsed(each) && [path[each], ...tied[each]].some((name) => shown.has(holder(name) || "")));
-    const byLayer = (found) => groupBy(found, (each) => layerPattern(path[each]));
-    const add = (row, [first, ...equal]) => {
+  // The parameters that lines use; with equal layers, those of the first.  Of a line that
+  // computes other nodes too, those that the modules of what is lit hold.
+  parameters({ target, lines, nodes }) {
+    const { links } = this.view;
+    const { path, tied, lines: users } = this.view.data.parameters;
+    const modules = new Set([...nodes].map((node) => links.nodes.module[node] ?? ""));
+    const isHeld = (each) => [path[each], ...tied[each]].some((name) => modules.has(name.split(".").slice(0, -1).join(".")));
+    const isWhole = (line) => links.lines.nodes[line].every((node) => nodes.has(node));
+    const isUsed = (each) => users[each].some((line) => lines.has(line) && (isWhole(line) || isHeld(each)));
+    const used = [...path.keys()].filter(isUsed);
+    if (!used.length) return;
+    const user = ["line", "kernel", "operator"].includes(target.kind) && lines.size === 1 ? "it uses" : "its lines use";
+    this.heading(`${used.length === 1 ? "Parameter" : "Parameters"} that ${user}`);
+    this.list(groupBy(used, (each) => layerPattern(path[each])), (row, [first, ...equal]) => {
       this.parameter(row, first);
       if (equal.length) addOpener(row, `and ${equal.length} more of equal layers`, (place) => equal.forEach((each) => this.parameter(addSpan(place, "", "place"), each)));
-    };
-    if (used.length) {
-      this.heading(used.length === 1 ? "Parameter that it uses" : "Parameters that it uses");
-      this.list(byLayer(used), add);
-    }
-    const rest = byLayer(others);
-    if (!rest.length) return;
-    addOpener(addSpan(this.element, "", "item"), `${others.length === 1 ? "1 parameter" : `${others.length} parameters`} of its modules that it does not use`, (place) => {
-      for (const group of rest) add(addSpan(place, "", "place"), group);
     });
   }
 

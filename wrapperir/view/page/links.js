@@ -5,9 +5,9 @@ function wholeOf(name) {
   return name.replace(/(\[\d+\])+$/, "");
 }
 
-// What belongs to what.  A target is {kind, index}: a line, a kernel, a node, a list of
-// nodes, kernels or lines, an operator, a value by name, a decision, a place as "file:line", or a
-// statement as [kernel, row of its source].
+// What belongs to what.  A target is {kind, index}: a line, a kernel, a node, a list of nodes
+// (with the `kernels` that compute them there), kernels or lines, an operator, a value by name,
+// a decision, a place as "file:line", or a statement as [kernel, row of its source].
 class Links {
   constructor({ lines, nodes, places, kernels, operators, copies, values, decisions }) {
     Object.assign(this, { lines, nodes, places, kernels, operators, copies, decisions });
@@ -39,6 +39,11 @@ class Links {
 
   placeKey(place) {
     return `${this.places.file[place]}:${this.places.line[place]}`;
+  }
+
+  // The nodes at a place, without those of what is called there.
+  innerNodes(key) {
+    return (this.nodesAt.get(key) ?? []).filter((node) => this.placeKey(this.nodes.places[node][0]) === key);
   }
 
   // The path of the module of the first node of a line that has one, or null.

@@ -4,15 +4,19 @@ const MOST_FOUND = 60; // in one text
 const MOST_LETTERS = 160; // after what is found, on a row that is gone to
 const SLICE = 12; // milliseconds of searching at once
 
+// A pattern of a text that ends with a name, which is found as a whole.
+function nameIn(wanted) {
+  return new RegExp(`${wanted.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}(?!\\w)`, "i");
+}
+
 // Says whether a text has what is wanted.  A name, such as %buf2 or @fused, is found as a whole.
 function nameMatcher(wanted) {
-  const parts = wanted.match(/[%@][\w.]+$/);
-  if (!parts) return (text) => text.toLowerCase().includes(wanted);
-  const pattern = new RegExp(`${wanted.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}(?!\\w)`, "i");
+  if (!/[%@][\w.]+$/.test(wanted)) return (text) => text.toLowerCase().includes(wanted);
+  const pattern = nameIn(wanted);
   return (text) => pattern.test(text);
 }
 
-// Finds text in all panes.  `texts()` are {group, rows, go}, with `isText` where rows count from
+// Finds text in all panes.  `texts(wanted)` are {group, rows, go}, with `isText` where rows count from
 // 1, `isShown` where a pane shows the text, and `numbers` of rows where these do not count so.
 class Search {
   constructor(input, results, texts) {
@@ -68,7 +72,7 @@ class Search {
 
   // Add the row of a number: of texts with a name, or of those that panes show, and then others.
   addNumbered(file, number) {
-    const found = [...this.texts()].filter(({ group, rows, isText }) => isText && number >= 1 && number <= rows.length && group.toLowerCase().includes(file));
+    const found = [...this.texts("")].filter(({ group, rows, isText }) => isText && number >= 1 && number <= rows.length && group.toLowerCase().includes(file));
     const make = ({ group, rows, go }) => {
       const title = document.createElement("span");
       title.className = "group";
@@ -83,7 +87,7 @@ class Search {
   }
 
   *steps(has, wanted) {
-    for (const { group, rows, go, numbers } of this.texts()) {
+    for (const { group, rows, go, numbers } of this.texts(wanted)) {
       const more = [];
       let found = 0;
       for (let row = 0; row < rows.length; row += 1) {

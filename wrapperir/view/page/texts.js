@@ -12,6 +12,7 @@ function sourceText(links, file, index) {
     targetAt,
     unlinkedAt,
     stateOf: (row, lit) => stateOfTarget(unlinkedAt(row), lit),
+    weightOf: (row, lit) => links.innerNodes(unlinkedAt(row).index).filter((node) => lit.nodes.has(node)).length,
   };
 }
 
@@ -52,9 +53,10 @@ function codeText(links, code, file) {
   const sources = new Array(rows.length).fill(Infinity);
   for (const [begin, end, line, kernel, nodes, others, source] of file.ranges) {
     let target = { kind: "line", index: line };
-    if (nodes.length) target = { kind: "nodes", index: nodes };
+    const kernels = kernel === null ? [] : [kernel, ...others];
+    if (nodes.length) target = kernels.length ? { kind: "nodes", index: nodes, kernels } : { kind: "nodes", index: nodes };
+    else if (kernels.length > 1) target = { kind: "kernels", index: kernels };
     else if (line === null) target = kernel === null ? null : { kind: "kernel", index: kernel };
-    if (others.length) target = { kind: "kernels", index: [kernel, ...others] };
     targets.fill(target, begin - 1, end);
     if (source) sources.fill(source, begin - 1, end);
   }

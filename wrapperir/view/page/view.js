@@ -31,8 +31,9 @@ class View {
       decisions: decisionList(section("decisions"), this, data.decisions),
       passes: new PassesPane(section("passes"), this, data.steps),
     };
+    const searched = new SearchedTexts(this);
     this.search = new Search(
-      document.getElementById("search"), document.getElementById("results"), () => this.searched(),
+      document.getElementById("search"), document.getElementById("results"), (wanted) => searched.of(wanted),
     );
     this.addChoices();
     this.addFacts();
@@ -85,6 +86,12 @@ class View {
     return [place !== undefined && this.placeName(place), module[node] && `in ${module[node]}`].filter(Boolean).join(" ");
   }
 
+  // The row of the source at a place, if the page has it.
+  sourceOf(place) {
+    const { file, line } = this.links.places;
+    return this.texts.source[file[place]].rows[line[place] - 1]?.trim() ?? "";
+  }
+
   firstSource() {
     const found = this.texts.source.find((text) => !text.reason);
     return found ?? this.texts.source[0] ?? missingText("The program names no source files.");
@@ -100,6 +107,7 @@ class View {
   // Pin a target, and have each pane but the one it is in show what belongs to it.
   pin(target, from = null) {
     this.pinned = this.links.lit(target);
+    for (const pane of Object.values(this.panes)) pane.found = -1;
     this.details.show(this.pinned);
     if (target) this.reveal(from);
     this.draw();
@@ -283,13 +291,23 @@ class View {
     addSpan(facts, count(nodes.name.length, "node"), "fact");
     const [memory] = this.data.memory.memories;
     if (memory && lines.number.length) {
-      const [node] = lines.nodes[memory.peakRise[0] ?? memory.peakLine];
-      const where = node === undefined ? "" : this.whereIs(node);
+      const where = this.whereIsPeak(memory);
       const text = [`peak ${formatBytes(memory.peak)} at line ${lines.number[memory.peakLine]}`, where].filter(Boolean).join(", ");
-      const button = addButton(facts, text, () => this.pin({ kind: "line", index: memory.peakLine }));
+      const button = addButton(facts, text, () => {
+        this.pin({ kind: "line", index: memory.peakLine });
+        this.openPanel("details");
+      });
       button.id = "peak";
       button.title = "The most bytes held: whole pools, and buffers outside pools. Of several such lines, the first where most is live.";
     }
+  }
+
+  // The place and the module of what the peak line takes memory for, or of the line.
+  whereIsPeak({ peakLine, buffers }) {
+    const taken = new AliveValues(this.details).takenAt(buffers, peakLine);
+    const nodes = taken === undefined ? [] : this.links.nodesOf({ kind: "value", index: buffers.name[taken] });
+    const [node] = nodes.length ? nodes : this.links.lines.nodes[peakLine];
+    return node === undefined ? "" : this.whereIs(node);
   }
 
   addKeys() {
@@ -302,59 +320,6 @@ class View {
         event.preventDefault();
       } else if (event.key === "Escape") this.pin(null);
     });
-  }
-
-  *searched() {
-    const inPane = (pane, show) => (row) => {
-      show();
-      this.openPanel(pane);
-      this.panes[pane].pin(row);
-      this.panes[pane].moveTo(row);
-    };
-    const inList = (name, kind) => (index) => {
-      this.openPanel(name);
-      this.pin({ kind, index });
-    };
-    const { kernels, nodes } = this.links;
-    yield { group: "kernels", rows: kernels.name.map((name, i) => `@${name}  kernel ${i + 1} of ${kernels.name.length}`), go: inList("kernels", "kernel") };
-    const named = nodes.name.map((name, i) => [name, nodes.operator[i], nodes.module[i]].filter(Boolean).join("  "));
-    yield { group: "nodes of the graph", rows: named, go: inList("graph", "node") };
-    const { decisions } = this.data;
-    const decided = decisions.kind.map((kind, i) => `${kind}: ${decisions.subject[i]} ${decisions.reason[i]}`);
-    yield { group: "decisions", rows: decided, go: (row) => {
-      this.openPanel("decisions");
-      this.lists.decisions.list.reveal(row);
-      this.pin({ kind: "decision", index: row });
-    } };
-    yield this.searchedCopies();
-    const shown = new Set(Object.values(this.panes).map(({ text }) => text));
-    const searched = (text, go) => ({ group: text.name, rows: text.rows, go, isText: true, isShown: shown.has(text) });
-    yield searched(this.texts.program[0], inPane("program", () => {}));
-    for (const text of this.texts.source) yield searched(text, inPane("source", () => this.showSource(text)));
-    for (const [index, { call, rows }] of this.data.steps.entries()) {
-      const go = (row) => {
-        this.openPanel("passes");
-        this.lists.passes.find(index, row);
-      };
-      const numbers = (row) => rows.new[row] ?? rows.old[row] ?? "";
-      const sign = (row) => (rows.old[row] === null ? "+" : rows.new[row] === null ? "-" : " ");
-      const signed = rows.text.map((text, row) => text && `${sign(row)} ${text.trim()}`);
-      yield { group: `pass ${call}`, rows: signed, go, numbers };
-    }
-    for (const { files } of this.texts.codes) {
-      for (const text of files) yield searched(text, inPane("code", () => this.showCode(text)));
-    }
-  }
-
-  // The lines that copy, found by that word.
-  searchedCopies() {
-    const { copies, lines } = this.links;
-    const words = new Copies(this.links);
-    const rows = copies.line.map((_, copy) => words.text(copy));
-    return { group: "copies", rows, numbers: (copy) => lines.number[copies.line[copy]], go: (copy) => {
-      this.openPanel("program");
-      this.pin({ kind: "line", index: copies.line[copy] });
-    } };
   }
 }
 
