@@ -35,11 +35,13 @@ def write_lane_loop(
     head: Sequence[str],
     write: Callable[[Instruction], None] | None = None,
     finish: Callable[[], None] | None = None,
+    flags: Sequence[str] = (),
 ) -> None:
     """Write a loop over lanes, after what is the same in all of them.
 
     ``head`` begins the loop, and has what is first in its body.  ``write`` writes an
     instruction of the body, if it is not for ``writer``; ``finish`` writes what is last.
+    ``flags`` are variables of which lanes set bits.
     """
     inner: list[Instruction] = []
     for step in steps:
@@ -53,7 +55,8 @@ def write_lane_loop(
         if isinstance(step, Apply) and step.op is ScalarOp.DIV:
             with writer.source.computing(step.origins):
                 writer.prepare_division(step)
-    writer.source.write("#pragma omp simd")
+    reduced = f" reduction(|:{', '.join(flags)})" if flags else ""
+    writer.source.write(f"#pragma omp simd{reduced}")
     with writer.source.block(head[0]):
         writer.source.write(*head[1:])
         for step in inner:

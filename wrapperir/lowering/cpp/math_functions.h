@@ -86,11 +86,16 @@ inline f32 log_special(f32 a, f32 result) {
 //: quadrant
 // The quadrant of an angle and the rest: by W. Cody and W. Waite below 2**30, above by M. Payne and R. Hanek from 256 bits of 2/pi.
 struct quadrant { u32 number; f32 rest; };
-inline quadrant split_angle(f32 a) {
+inline i32 is_far(f32 a) { return __builtin_fabsf(a) >= 0x1p30f; }
+inline quadrant split_near_angle(f32 a) {
   f64 n = __builtin_rint(f64(a) * 0x1.45f306dc9c883p-1);
   f64 rest = __builtin_fma(n, -0x1.921fb54442d18p+0, f64(a));
   rest = __builtin_fma(n, -0x1.1a62633145c07p-54, rest);
-  bool large = __builtin_fabsf(a) >= 0x1p30f;
+  return {u32(i32(i64(n))), f32(rest)};
+}
+inline quadrant split_angle(f32 a) {
+  quadrant near = split_near_angle(a);
+  bool large = is_far(a);
   u64 shift = ((bits_of(a) >> 23) & 255) - 152, by = shift & 63;
   bool far = shift > 63;
   u64 m = (bits_of(a) & 0x7fffffu) | 0x800000u;
@@ -104,8 +109,8 @@ inline quadrant split_angle(f32 a) {
   f32 left = f32(f64(i64(turn - (number << 62))) * 0x1.921fb54442d18p-62);
   u32 sign = bits_of(a) & 0x80000000u, whole = u32(number);
   whole = choose(sign != 0, -whole, whole);
-  whole = choose(large, whole, u32(i32(i64(n))));
-  return {whole, choose(large, of_bits(bits_of(left) ^ sign), f32(rest))};
+  whole = choose(large, whole, near.number);
+  return {whole, choose(large, of_bits(bits_of(left) ^ sign), near.rest)};
 }
 inline f32 wave(u32 number, f32 a) {  // sin(a + number * pi / 2), Cephes
   f32 s = a * a;
@@ -203,6 +208,19 @@ inline f32 sin(f32 a) {
 }
 namespace libm { extern "C" double sin(double); }
 inline f64 sin(f64 a) { return libm::sin(a); }
+
+//: near_sin
+// Of angles that are not far: half the time.
+inline f32 near_sin(f32 a) {
+  quadrant q = split_near_angle(a);
+  return choose(a == 0, a, wave(q.number, q.rest));
+}
+
+//: near_cos
+inline f32 near_cos(f32 a) {
+  quadrant q = split_near_angle(a);
+  return wave(q.number + 1, q.rest);
+}
 
 //: cos
 inline f32 cos(f32 a) {

@@ -5,6 +5,7 @@ Lanes are the iterations of a loop that the compiler turns into vector instructi
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 from wrapperir.ir import mul
 from wrapperir.lowering.c.lanes import Lanes, varying_values
@@ -12,6 +13,7 @@ from wrapperir.lowering.c.points import loops, points, write_inner_loop
 from wrapperir.lowering.cpp.body import CppWriter
 from wrapperir.lowering.cpp.language import CPP
 from wrapperir.lowering.cpp.loop_text import checked_point, unless_empty, write_lane_loop
+from wrapperir.lowering.cpp.near_angles import FLAG, may_run_again, write_near
 from wrapperir.lowering.cpp.rows import find_rows
 from wrapperir.lowering.cpp.strips import ParallelStrips, write_inner_strips
 from wrapperir.lowering.cpp.tiles import write_tiles
@@ -92,9 +94,25 @@ def _write_lanes(writer: CppWriter, nest: Nest, others: Sequence[Axis], lane: Ax
         axis = writer.add_axis(lane)
         head = f"for (i64 {axis} = {start}; {axis} < {end}; ++{axis})"
         with unless_empty(writer, lane), checked_point(writer):
-            write_lane_loop(writer, instructions(nest.body), varying, (head,))
+            _write_lane_loops(writer, nest, varying, head)
         if in_chunks:
             writer.source.write("}")
+
+
+def _write_lane_loops(
+    writer: CppWriter, nest: Nest, varying: frozenset[str], head: str
+) -> None:
+    """Write the loop over lanes, twice if the second is for huge angles."""
+    steps = tuple(instructions(nest.body))
+    if not may_run_again(nest):
+        write_lane_loop(writer, steps, varying, (head,))
+        return
+    writer.source.write(f"i32 {FLAG} = 0;")
+    near = partial(write_near, writer)
+    with writer.forgetting():
+        write_lane_loop(writer, steps, varying, (head,), near, flags=(FLAG,))
+    with writer.source.block(f"if ({FLAG})"):
+        write_lane_loop(writer, steps, varying, (head,))
 
 
 def _write_points(writer: CppWriter, nest: Nest, lanes: Lanes) -> None:
