@@ -383,3 +383,20 @@ def test_a_kernel_says_first_which_one_it_is_and_where_it_is_defined(small: Page
     assert (title, module) == ("kernel @fused", "in layer")
     assert facts == "kernel 1 of 1, cpp, defined at line 3"
     assert small.locator("#details button", has_text="@fused").count() == 0
+
+
+def test_the_program_begins_at_its_inputs(opener: Opener, tmp_path: Path) -> None:
+    text = write_model(tmp_path)
+    text = text.replace("  source {\n", "  source {\n" + "    | // filler\n" * 300)
+    text = text.replace(
+        "  free %y\n",
+        "  free %y\n"
+        + "".join(
+            f"  %e{n} = extern_kernel aten.sin.default(%z) : f32[8, 8]\n" for n in range(60)
+        ),
+    )
+    page = opener.open(format_view(viewed(text, [])), height=1000)
+    header = page.locator(".panel[data-name=program] .line", has_text="program @main(")
+    listing = page.locator(".panel[data-name=program] .listing")
+    top = "(element) => element.getBoundingClientRect().top"
+    assert 0 <= header.evaluate(top) - listing.evaluate(top) < 20

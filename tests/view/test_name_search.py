@@ -84,3 +84,29 @@ program @main(%x: f32[256]) {
     assert groups(page) == ["pass remove_dead_lines"]
     search(page, "%buf")
     assert groups(page)[0] == "program"
+
+
+def test_what_is_pinned_next_is_shown_from_its_left_on(opener: Opener) -> None:
+    long = ", ".join(f"%a_long_name_{n}: f32[{n}]" for n in range(2, 30))
+    text = FUSED_COPY.replace("%x: f32", f"{long}, %x: f32")
+    page = opener.open(format_view(viewed(text, [])), width=1000, height=1000)
+    pane = page.locator(".panel[data-name=program] .listing")
+    search(page, "%x")
+    page.keyboard.press("Enter")
+    assert pane.evaluate("(element) => element.scrollLeft") > 0
+    number = page.locator(".panel[data-name=program] .line.found .at")
+    left = pane.bounding_box()
+    at = number.bounding_box()
+    assert left is not None
+    assert at is not None
+    assert left["x"] <= at["x"] < left["x"] + 10
+    page.locator(".panel[data-name=kernels] .line").first.click()
+    assert pane.evaluate("(element) => element.scrollLeft") == 0
+
+
+def test_a_row_that_is_revealed_is_there_at_once(opener: Opener) -> None:
+    text = FUSED_COPY.replace("  source {\n", "  source {\n" + "    | // filler\n" * 300)
+    page = opener.open(format_view(viewed(text, [])), height=1000)
+    reveal = "(row) => { const { list } = view.panes.program; list.reveal(row);"
+    for row in (0, 310):
+        assert page.evaluate(f"{reveal} return list.shown.has(row); }}", row)

@@ -346,3 +346,30 @@ def test_a_node_of_a_fused_line_has_the_parameters_of_its_modules(opener: Opener
     page.evaluate(pin, "mm")
     assert "Parameter that its lines use" in details.inner_text()
     assert "layers.0.fc.weight%w0" in details.inner_text()
+
+
+def test_the_list_of_nodes_is_scrolled_to_a_node_not_to_its_module(
+    opener: Opener,
+) -> None:
+    nodes = [f"node_{n}" for n in range(60)]
+    lines = ["wrapperir 1", "", "program @main(%x0: f32[8]) {"]
+    origins = ["", "origins {"]
+    for n, name in enumerate(nodes):
+        call = f"extern_kernel aten.sin.default(%x{n}) : f32[8] from({name})"
+        lines.append(f"  %x{n + 1} = {call}")
+        origins.append(f'  {name}: aten.sin.default in "layer"')
+    text = "\n".join([*lines, "  return %x60", "}", *origins, "}", ""])
+    page = opener.open(format_view(viewed(text, [])), width=1400, height=900)
+    page.click("#tabs [data-panel=graph]")
+    page.evaluate("view.pin({ kind: 'line', index: 59 })")
+    row = page.locator(".panel[data-name=graph] .row", has_text="node_59")
+    assert row.get_attribute("data-pinned") == "line"
+
+
+def test_the_places_of_nodes_are_one_column(opener: Opener) -> None:
+    page = opener.open(format_view(viewed(PROGRAM, [])), width=800, height=900)
+    page.click("#panels [data-panel=graph]")
+    cells = page.locator(".panel[data-name=graph] .cell.where")
+    lefts = "(cells) => cells.map((cell) => cell.getBoundingClientRect().left)"
+    assert cells.count() == 3
+    assert len({round(left) for left in cells.evaluate_all(lefts)}) == 1

@@ -35,9 +35,9 @@ class Rows {
   }
 
   reveal(index) {
-    if (!this.isInSight(index)) {
-      this.element.scrollTop = Math.max(0, index * ROW - this.element.clientHeight / 2);
-    }
+    if (this.isInSight(index)) return;
+    this.element.scrollTop = Math.max(0, index * ROW - this.element.clientHeight / 2);
+    this.draw(); // not only when the browser says that it has scrolled
   }
 
   draw() {

@@ -76,6 +76,12 @@ class CodePane {
     this.element.scrollLeft = end < this.element.clientWidth ? 0 : end - this.element.clientWidth / 2;
   }
 
+  // End what `find` did, but for the place of a pane that the reader is in.
+  forget(isRead) {
+    if (this.found >= 0 && !isRead) this.element.scrollLeft = 0;
+    this.found = -1;
+  }
+
   // Go to the next row that belongs to what is pinned.
   next(step) {
     const lit = this.view.pinned;

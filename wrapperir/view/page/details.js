@@ -30,7 +30,7 @@ class Details {
     this.copies(lit);
     if (lit.target.kind !== "kernel") this.kernels([...lit.kernels]);
     this.nodes(lit);
-    if (found.length === 1) this.flow(found[0]);
+    if (found.length === 1 && lit.target.kind !== "value") this.flow(found[0]);
     this.parameters(lit);
     this.code(lit);
     if (lit.target.kind === "line" && !isPeak) new AliveValues(this).show(lit.target.index);

@@ -90,7 +90,8 @@ class TargetList {
   }
 
   revealLit(lit) {
-    const first = this.rows.findIndex((row) => this.stateOfRow(row, lit));
-    if (first >= 0) this.list.reveal(first);
+    const lits = [...this.rows.keys()].filter((index) => this.stateOfRow(this.rows[index], lit));
+    const first = lits.find((index) => !this.rows[index].isOpen) ?? lits[0];
+    if (first !== undefined) this.list.reveal(first);
   }
 }

@@ -40,7 +40,7 @@ class View {
     this.addKeys();
     this.showSource(this.firstSource());
     this.panes.program.show(this.texts.program[0]);
-    this.panes.program.list.reveal(data.begin);
+    this.panes.program.element.scrollTop = data.begin * ROW;
     if (this.texts.codes.length) this.showCode(this.texts.codes[0].files[0]);
     else this.panes.code.show(missingText("No emitter is shown."));
     this.openTool("kernels");
@@ -107,7 +107,7 @@ class View {
   // Pin a target, and have each pane but the one it is in show what belongs to it.
   pin(target, from = null) {
     this.pinned = this.links.lit(target);
-    for (const pane of Object.values(this.panes)) pane.found = -1;
+    for (const pane of Object.values(this.panes)) pane.forget(pane === from);
     this.details.show(this.pinned);
     if (target) this.reveal(from);
     this.draw();
