@@ -2,7 +2,7 @@
 
 import pytest
 
-from wrapperir.analysis.line_traffic import LineTraffic, line_traffic
+from wrapperir.analysis.line_traffic import KernelTraffic, LineTraffic, line_traffic
 from wrapperir.ir import EvaluationError
 from wrapperir.ir.line_effects import LineEffects, value_types
 from wrapperir.text import parse_program
@@ -57,3 +57,25 @@ def test_sizes_that_are_not_known_are_an_error() -> None:
     done = LineEffects.of_program(program).visit(program.lines[6])
     with pytest.raises(EvaluationError):
         line_traffic(done, value_types(program), {"s0": 3})
+
+
+def test_a_kernel_that_says_what_it_touches_is_counted_by_that() -> None:
+    text = TEXT.replace(
+        "  entry = scale\n",
+        """  entry = scale
+  metadata "touched.reads" = "x 10, y 100"
+  metadata "touched.writes" = "y 4"
+""",
+    )
+    program = parse_program(text)
+    types = value_types(program)
+    kernels = KernelTraffic(program)
+    found = kernels.of(program.lines[1], types, {"s0": 3})
+    # never more than the values, of 3 * 8 elements
+    assert found == LineTraffic((10 + 24) * 4, 4 * 4, touched=True)
+    assert kernels.of(program.lines[5], types, {"s0": 3}) is None
+    assert KernelTraffic(parse_program(TEXT)).of(program.lines[1], types, {}) is None
+    malformed = parse_program(
+        text.replace('"x 10, y 100"', '"x ten"').replace('"y 4"', "4")
+    )
+    assert KernelTraffic(malformed).of(malformed.lines[1], types, {}) is None

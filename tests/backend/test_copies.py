@@ -150,6 +150,7 @@ def test_copies_of_inductor_that_are_fused_are_named() -> None:
     (part,) = [each for each in reasons if each.part_of is not None]
     assert [operators[name] for name in part.nodes] == ["aten.cat.default"]
     assert part.bytes == 2 * 16 * 16 * 16 * 4
+    assert part.whole is False  # it is computed and stored twice, and not read
     assert {operators[name] for name in part.fused} == {
         "aten.mul.Tensor",
         "aten.sigmoid.default",
@@ -158,7 +159,7 @@ def test_copies_of_inductor_that_are_fused_are_named() -> None:
     assert len(reasons) == len(weights) + 3  # and the input of the first convolution
 
 
-def test_a_part_of_a_cat_that_is_in_memory_too_is_a_copy() -> None:
+def test_a_part_of_a_cat_that_is_in_memory_too_is_written_twice() -> None:
     torch.manual_seed(0)
     with torch.no_grad():
         (recorded,) = recorded_of(UNet(), "lowering", torch.randn(2, 3, 16, 16))
@@ -167,11 +168,71 @@ def test_a_part_of_a_cat_that_is_in_memory_too_is_a_copy() -> None:
     operators = {x.name: x.operator for x in recorded.program.origins}
     assert [operators[name] for name in reason.nodes] == ["aten.cat.default"]
     assert reason.values == (reason.part_of,)
+    assert reason.whole is False
     assert reason.bytes == 2 * 16 * 16 * 16 * 4
     assert {operators[name] for name in reason.fused} == {
         "aten.mul.Tensor",
         "aten.sigmoid.default",
     }
+
+
+def permuted_slice(x: torch.Tensor) -> torch.Tensor:
+    return x.view(2, 8, 16)[:, :, 4:12].transpose(1, 2).contiguous()
+
+
+def expanded(x: torch.Tensor) -> torch.Tensor:
+    return x[:, None, :].expand(16, 4, 16).contiguous()
+
+
+def of_computed(x: torch.Tensor) -> torch.Tensor:
+    return (x @ x).view(2, 8, 16)[..., 4:12].transpose(1, 2).contiguous()
+
+
+@pytest.mark.parametrize("frontend", ["cpp", *FRONTENDS])
+@pytest.mark.parametrize(
+    ("function", "stride"),
+    [
+        (permuted_slice, "128, 1, 16"),
+        (expanded, "16, 0, 1"),
+        (of_computed, "128, 1, 16"),
+    ],
+)
+def test_copies_of_views_have_their_layouts(
+    function: Callable[..., Any], stride: str, frontend: str
+) -> None:
+    (recorded,) = recorded_of(function, frontend, torch.randn(16, 16))
+    (reason,) = reasons_of(recorded)
+    assert reason.layouts == (f"stride {stride}", "contiguous")
+    assert assert_true(recorded) == 1
+
+
+def written_over(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    z = x.clone()
+    z[:, 3] = y[:, 0]
+    z[2:4, 2:4] = y[2:4, 1:3]
+    return z
+
+
+@pytest.mark.parametrize("frontend", ["cpp", *FRONTENDS])
+def test_copies_that_are_written_over_in_part_are_not_whole(frontend: str) -> None:
+    (recorded,) = recorded_of(written_over, frontend, torch.randn(8, 16), torch.randn(8, 4))
+    assert assert_true(recorded) > 0
+
+
+def stored_twice(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    a = x.sin()
+    return torch.cat((a, y), 1), a
+
+
+@pytest.mark.parametrize("frontend", ["cpp", *FRONTENDS])
+def test_what_is_computed_and_stored_twice_is_not_copied(frontend: str) -> None:
+    with recorded_calls(stored_twice, frontend) as (call, recorder):
+        call(torch.randn(8, 16), torch.randn(8, 4))
+    (recorded,) = recorder.recorded
+    is_copied = {x.sources: x.whole for x in reasons_of(recorded)}
+    assert sorted(is_copied.values()) == [False, True]
+    given = {each.name for each in recorded.program.inputs}
+    assert all(whole is given.issuperset(names) for names, whole in is_copied.items())
 
 
 def parts(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

@@ -1,11 +1,12 @@
 """The copies that launches make are found in their loops."""
 
+from attrs import evolve
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.lowering.loop_graphs import loop_graphs
 from tests.lowering.schedule_runs import SYMBOLS
-from wrapperir.ir import DType, Expr, KernelCopy, Symbol, TensorType
+from wrapperir.ir import CopyAxis, DType, Expr, KernelCopy, Symbol, TensorType
 from wrapperir.lowering.copies import kernel_copies, launch_copies
 from wrapperir.lowering.cpp import CppRenderer
 from wrapperir.lowering.kernel import kernel_of
@@ -47,7 +48,7 @@ def copies(*body: Instruction, extent: Expr = 8) -> list[KernelCopy]:
     names = zip((x.name for x in launch.kernel.buffers), launch.buffers, strict=True)
     given = dict(names)
     return [
-        KernelCopy(given[each.target], given[each.source], each.count)
+        evolve(each, target=given[each.target], source=given[each.source], axes=None)
         for each in kernel_copies(launch.kernel)
     ]
 
@@ -61,17 +62,49 @@ def test_what_is_loaded_and_stored_is_a_copy() -> None:
     ]
 
 
-def test_what_is_computed_and_stored_twice_is_copied_once() -> None:
+def test_what_is_computed_and_stored_twice_is_not_read_again() -> None:
     assert copies(load("v", "a"), EXP, store("b", "e"), store("c", "e")) == [
-        KernelCopy("c", "b", 8)
+        KernelCopy("c", "b", 8, computed=True)
     ]
 
 
 def test_elements_of_one_buffer_count_together() -> None:
-    body = (load("v", "a"), store("b", "v"), load("w", "a"), store("b", "w"))
-    assert copies(*body) == [KernelCopy("b", "a", 16)]
+    body = load("v", "a"), store("b", "v"), load("w", "a"), store("b", "w", AXIS + 4)
+    assert copies(*body, extent=4) == [KernelCopy("b", "a", 8)]
     unknown = Symbol(next(iter(SYMBOLS)))
     assert copies(*body, extent=unknown) == [KernelCopy("b", "a")]
+
+
+def test_what_may_be_written_over_has_no_count() -> None:
+    body = load("v", "a"), store("b", "v"), load("w", "c"), store("b", "w", AXIS + 2)
+    assert copies(*body, extent=4) == [KernelCopy("b", "a"), KernelCopy("b", "c", 4)]
+    parts = load("v", "a"), store("b", "v", AXIS * 2), load("w", "c")
+    filled = copies(*parts, store("b", "w", AXIS * 2 + 1), extent=4)
+    assert filled == [KernelCopy("b", "a", 4), KernelCopy("b", "c", 4)]
+
+
+def test_the_loops_of_a_copy_have_their_steps_in_both_buffers() -> None:
+    nest = Nest(
+        name="n",
+        axes=(Axis("i", 2), Axis("j", 4)),
+        body=(
+            load("v", "a", Symbol("j") * 2 + AXIS),
+            store("b", "v", AXIS * 4 + Symbol("j")),
+        ),
+    )
+    tiling = Tiling(blocks=(("i",), ("j",)))
+    (copy,) = kernel_copies(kernel_of(nest, tiling, {"a": F32, "b": F32}, {}).kernel)
+    assert copy.axes == (CopyAxis(2, 4, 1), CopyAxis(4, 1, 2))
+    assert KernelCopy.of(copy.metadata) == (copy,)
+    (rolled,) = kernel_copies(
+        kernel_of(
+            evolve(nest, body=(load("v", "a", (AXIS + 1) % 2), *nest.body[1:])),
+            tiling,
+            {"a": F32, "b": F32},
+            {},
+        ).kernel
+    )
+    assert rolled.axes is None
 
 
 def test_what_is_gathered_constant_or_replaced_in_place_is_not_a_copy() -> None:

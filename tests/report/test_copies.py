@@ -64,6 +64,30 @@ def test_a_copy_for_a_call_that_is_fused_is_told_with_its_layouts() -> None:
     assert document["lines"][0]["copies"][0]["fused_with"] == ["sin", "cat"]
 
 
+def test_what_is_copied_through_views_has_their_layout() -> None:
+    text = FUSED_COPY.replace("%w: f32[2, 4, 3, 3]", "%w: f32[24, 6]").replace(
+        '"copies.v.w" = "all"',
+        '"copies.v.w" = "all"\n  metadata "copies.v.w.axes" = "2 36 72, 9 4 4, 4 1 1"',
+    )
+    assert verify(parse_program(text)) == ()
+    (laid_out, _) = explained("@fused", text).lines[0].copies
+    assert laid_out.layouts == ("stride 72, 1, 12, 4", "channels last")
+    partial = text.replace('"copies.v.w" = "all"', '"copies.v.w" = 4')
+    assert explained("@fused", partial).lines[0].copies[0].layouts == ()
+
+
+def test_what_is_computed_and_stored_twice_is_not_read_again() -> None:
+    text = FUSED_COPY.replace(
+        '"copies.c.y" = 64', '"copies.c.y" = 64\n  metadata "copies.c.y.computed" = true'
+    )
+    (_, joined) = explained("@fused", text).lines[0].copies
+    assert (joined.whole, joined.sources) == (False, ("y",))
+    assert (
+        "writes what it computes for %y to a part of %c too, without reading it again, "
+        "256 bytes, for cat, returned; fused with sin\n"
+    ) in format_explanation(explained("@fused", text))
+
+
 def _with_views(*changes: tuple[str, str]) -> str:
     """Return the program with its text changed, and three views among its nodes."""
     text = FUSED_COPY

@@ -200,6 +200,7 @@ where kernel @fused came from
 lines:
   15: kernel_call @fused(%y, %z)
       from mul, erf, add, mul_1, neg
+      reads 256 bytes, writes 256 bytes, of whole values
 
 source:
   /home/me/main.py:40, in <module>
@@ -235,17 +236,21 @@ COPY = TEXT.replace(
 def test_a_copy_names_the_views_that_it_copies_and_who_reads_it() -> None:
     (line,) = explained("clone", COPY).lines
     copy = CopyReason(
-        values=(),
+        values=("c",),
         views=("t",),
         readers=(18,),
         whole=True,
         nodes=("clone",),
+        sources=("v",),
+        layouts=("stride 1, 8", "contiguous"),
         bytes=256,
     )
     assert line.copies == (copy,)
     shown = format_explanation(explained("clone", COPY))
-    words = "copies what it reads through t, 256 bytes, for clone, read by line 18"
-    assert f"      {words}\n" in shown
+    words = (
+        "copies %v through t to %c, from stride 1, 8 to contiguous, 256 bytes, for clone"
+    )
+    assert f"      {words}, read by line 18\n" in shown
     assert [line.copies for line in explained(None).lines] == [(), ()]
 
 

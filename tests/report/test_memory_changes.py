@@ -10,10 +10,25 @@ from wrapperir.pipelines import ChosenPass, run_passes
 from wrapperir.report.memory_changes import (
     MemoryChange,
     MemoryChangeKind,
+    format_memory_changes,
+    frontend_reuse,
     memory_changes,
 )
 from wrapperir.testing import programs
 from wrapperir.text import parse_program
+
+REUSING = """\
+wrapperir 1
+
+program @main(%x: f32[8, 8]) {
+  %a = allocate f32[8, 8]
+  extern_kernel aten.sin.out(%x, out = %a) writes(%a)
+  %b = reuse %a as f32[64]
+  %c = reuse %b as f32[8, 8] by(reuse_buffers)
+  extern_kernel aten.cos.out(%x, out = %c) writes(%c)
+  return %c
+}
+"""
 
 TEXT = """\
 wrapperir 1
@@ -88,3 +103,13 @@ def test_changes_name_values_of_either_program(program: Program) -> None:
         assert each.value in (old - new if is_removed else new)
         if each.holder is not None:
             assert each.holder in new
+
+
+def test_a_reuse_that_no_pass_made_is_the_frontends() -> None:
+    found = frontend_reuse(parse_program(REUSING), {})
+    assert [(x.value, x.holder, x.bytes) for x in found] == [("b", "a", 256)]
+    shown = format_memory_changes([("the frontend", change) for change in found])
+    assert shown == (
+        "\nwhat the frontend and passes did to the memory of values:\n"
+        "  the frontend:\n    %b given the memory of %a, 256 bytes\n"
+    )

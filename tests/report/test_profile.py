@@ -36,6 +36,7 @@ def line(index: int, **changes: Any) -> LineProfile:
         gap_ns=500,
         read_bytes=1 << 20,
         written_bytes=0,
+        touched=True,
         held_bytes=4096,
         nodes=("mul", "add"),
         source="model.py:12",
@@ -163,6 +164,16 @@ def test_a_program_without_lines_has_a_profile() -> None:
     check_format(format_profile_trace(nothing))
 
 
+def test_bytes_of_whole_values_are_marked() -> None:
+    shown = format_profile(profile([line(0), line(1, kernel=None, touched=False)]))
+    assert "  1 MiB  " in shown
+    assert "  1 MiB*  " in shown
+    assert shown.endswith(
+        "\n\n* bytes of whole values: how much of them is touched is not known\n"
+    )
+    assert "*" not in format_profile(profile([line(0), line(1)]))
+
+
 def test_json_has_each_line_with_its_kernel() -> None:
     unknown = line(1, read_bytes=None)
     found = json.loads(format_profile_json(profile([line(0), unknown])))
@@ -177,6 +188,7 @@ def test_json_has_each_line_with_its_kernel() -> None:
             "ns": 4_000,
             "resolution_ns": 0,
             "moved_bytes": None,
+            "touched": True,
             "bandwidth": None,
             "lines": [0, 1],
         }

@@ -155,12 +155,14 @@ kernels of @main in the trace
 30.0 µs, 75%, 1 event: @triton_poi_fused_add_0
   {FIRST}: kernel_call @triton_poi_fused_add_0(%x, %y)
       from add
+      reads 32 bytes, writes 32 bytes, of whole values
   model.py:12, in forward
     add (aten.add.Tensor) in layers.0
 
 10.0 µs, 25%, 1 event: @scale
   {FIRST + 1}: kernel_call @scale(%x, %y)
       from mul
+      reads 32 bytes, writes 32 bytes, of whole values
   mul (aten.mul.Tensor)
 
 not in the trace: @cpp_fused_add_1, @either

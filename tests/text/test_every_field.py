@@ -40,12 +40,12 @@ def ir_classes() -> list[type]:
         for kind in vars(module).values()
         if isinstance(kind, type) and attrs.has(kind) and kind.__module__ == module.__name__
     ]
-    # Lines hold the device and the number of a stream, and metadata the copies of kernels;
+    # Lines hold the device and the number of a stream;
     # private classes are in no program.
     return [
         kind
         for kind in (*found, WorkspaceNeed)
-        if kind not in (types.Stream, kernel.KernelCopy) and kind.__name__[0] != "_"
+        if kind is not types.Stream and kind.__name__[0] != "_"
     ]
 
 

@@ -9,6 +9,7 @@ from tests.report.browser import wait_until
 from tests.report.conftest import Opener
 from tests.report.test_copies import FUSED_COPY
 from tests.report.test_explanation import TWO_LOOPS
+from tests.report.test_memory_changes import REUSING
 from tests.view.small_program import PROGRAM
 from tests.view.test_view_page import viewed
 from wrapperir.emit.pipeline import find_emitter
@@ -373,3 +374,38 @@ def test_the_places_of_nodes_are_one_column(opener: Opener) -> None:
     lefts = "(cells) => cells.map((cell) => cell.getBoundingClientRect().left)"
     assert cells.count() == 3
     assert len({round(left) for left in cells.evaluate_all(lefts)}) == 1
+
+
+def test_kernels_say_whether_bytes_are_what_is_touched(opener: Opener) -> None:
+    text = FUSED_COPY.replace(
+        "  entry = fused\n",
+        """  entry = fused
+  metadata "touched.reads" = "x 64, w 72"
+  metadata "touched.writes" = "y 64, v 16, c 64"
+""",
+    )
+    page = opener.open(format_view(viewed(text, [])), width=1600, height=1000)
+    listed = page.locator(".panel[data-name=kernels] .line")
+    touched, whole = (listed.filter(has_text=name) for name in ("@fused", "aten.conv"))
+    assert touched.locator(".reads, .writes, .extent").all_inner_texts() == [
+        *("544 bytes", "576 bytes", "what is touched")
+    ]
+    assert whole.locator(".extent").inner_text() == "whole values"
+    touched.locator(".name").click()
+    assert "reads 544 bytes, writes 576 bytes" in page.locator("#details").inner_text()
+    assert "of whole values" not in page.locator("#details .item").first.inner_text()
+
+
+def test_memory_that_no_pass_reused_is_said_to_be_the_frontends(opener: Opener) -> None:
+    page = opener.open(format_view(viewed(REUSING, [], "remove_dead_lines")), height=1000)
+    page.click("#tabs [data-panel=passes]")
+    summary = page.locator("#memory-changes summary")
+    assert summary.inner_text() == "memory of values: reused 1"
+    summary.click()
+    row = page.locator("#memory-changes .place")
+    words = "%bgiventhememoryof%a,256bytes,chosenbythefrontend"
+    assert row.inner_text().replace(" ", "") == words
+    row.locator("button").first.click()
+    details = page.locator("#details")
+    assert "What was done to its memory" in details.inner_text()
+    assert "reuse chosen by the frontend, not by a pass" in details.inner_text()

@@ -103,8 +103,35 @@ def test_hovering_lights_and_leaving_ends_it(small: Page) -> None:
 def test_a_kernel_shows_what_was_fused_and_what_it_costs(small: Page) -> None:
     rows = small.locator(".panel[data-name=kernels] .line")
     assert [text.split() for text in rows.all_inner_texts()] == [
-        ["13", "1", "1", "512", "bytes", "256", "bytes", "aten.mm.default", "layer"],
-        ["1", "of", "1", "17", "1", "2", "256", "bytes", "256", "bytes", "@fused", "layer"],
+        [
+            "13",
+            "1",
+            "1",
+            "512",
+            "bytes",
+            "256",
+            "bytes",
+            "whole",
+            "values",
+            "aten.mm.default",
+            "layer",
+        ],
+        [
+            "1",
+            "of",
+            "1",
+            "17",
+            "1",
+            "2",
+            "256",
+            "bytes",
+            "256",
+            "bytes",
+            "whole",
+            "values",
+            "@fused",
+            "layer",
+        ],
     ]
     rows.nth(1).click()
     details = small.locator("#details").inner_text()

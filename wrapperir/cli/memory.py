@@ -56,11 +56,13 @@ def memory_command(
     """
     from wrapperir.passes import format_call
     from wrapperir.report import (
+        FRONTEND,
         MemoryChange,
         format_html,
         format_memory_changes,
         format_perfetto,
         format_report,
+        frontend_reuse,
         memory_changes,
     )
 
@@ -94,7 +96,9 @@ def memory_command(
         return
     click.echo(format_report(made), nl=False)
     symbols = {symbol.name: symbol.value for symbol in made.symbols}
-    changes: list[tuple[str, MemoryChange]] = []
+    changes: list[tuple[str, MemoryChange]] = [
+        (FRONTEND, change) for change in frontend_reuse(parsed, symbols)
+    ]
     for each, before, after in ran if passes else ():
         found = memory_changes(before, after, symbols)
         changes += [(format_call(each.call), change) for change in found]

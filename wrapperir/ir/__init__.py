@@ -56,12 +56,10 @@ from wrapperir.ir.kernel import VECTORS as VECTORS
 from wrapperir.ir.kernel import Access as Access
 from wrapperir.ir.kernel import BufferParameter as BufferParameter
 from wrapperir.ir.kernel import ConfigValue as ConfigValue
-from wrapperir.ir.kernel import Constant as Constant
 from wrapperir.ir.kernel import ConstexprParameter as ConstexprParameter
 from wrapperir.ir.kernel import DescriptorParameter as DescriptorParameter
 from wrapperir.ir.kernel import KernelChoice as KernelChoice
 from wrapperir.ir.kernel import KernelConfig as KernelConfig
-from wrapperir.ir.kernel import KernelCopy as KernelCopy
 from wrapperir.ir.kernel import KernelSize as KernelSize
 from wrapperir.ir.kernel import Language as Language
 from wrapperir.ir.kernel import Parameter as Parameter
@@ -74,6 +72,10 @@ from wrapperir.ir.kernel import block_fault as block_fault
 from wrapperir.ir.kernel import combined_mode as combined_mode
 from wrapperir.ir.kernel import layout_fault as layout_fault
 from wrapperir.ir.kernel import runtime_parameters as runtime_parameters
+from wrapperir.ir.kernel_facts import Constant as Constant
+from wrapperir.ir.kernel_facts import CopyAxis as CopyAxis
+from wrapperir.ir.kernel_facts import KernelCopy as KernelCopy
+from wrapperir.ir.kernel_facts import TouchedElements as TouchedElements
 from wrapperir.ir.line import *  # noqa: F403 - it lists its public names
 from wrapperir.ir.names import RESERVED_SYMBOLS as RESERVED_SYMBOLS
 from wrapperir.ir.names import FreshNames as FreshNames

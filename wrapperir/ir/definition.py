@@ -7,14 +7,13 @@ from attrs import field, frozen
 from wrapperir.ir.expr import Expr
 from wrapperir.ir.kernel import (
     VECTORS,
-    Constant,
     KernelChoice,
     KernelConfig,
-    KernelCopy,
     KernelSize,
     Language,
     Parameter,
 )
+from wrapperir.ir.kernel_facts import Constant, KernelCopy, TouchedElements
 from wrapperir.ir.provenance import Provenance
 from wrapperir.ir.selection import FirstChoice, Selection
 
@@ -56,6 +55,11 @@ class KernelDefinitionLine(Line):
     def copies(self) -> tuple[KernelCopy, ...]:
         """The copies that the kernel makes, if it says so."""
         return KernelCopy.of(self.metadata)
+
+    @property
+    def touched(self) -> TouchedElements | None:
+        """How many elements a call touches, if the kernel says so."""
+        return TouchedElements.of(self.metadata)
 
 
 @frozen(kw_only=True)

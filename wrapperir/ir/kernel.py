@@ -4,7 +4,7 @@ A tensor descriptor is how a Triton kernel takes a tensor: base address, size an
 together, which hardware with a tensor memory accelerator reads and writes blocks by.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from math import prod
 from typing import TypeAlias
@@ -12,10 +12,10 @@ from typing import TypeAlias
 from attrs import frozen
 
 from wrapperir.ir.expr import Expr
+from wrapperir.ir.kernel_facts import Constant
 from wrapperir.ir.types import DType
 
 ConfigValue: TypeAlias = int | float | bool | str
-Constant: TypeAlias = int | float | bool | str | None
 
 NO_HEADERS: tuple[str, Constant] = ("cpp.headers", "none")
 """Metadata of a C++ kernel that includes no header, and whose numbers no flag changes."""
@@ -23,13 +23,6 @@ VECTORS = "cpp.vectors"
 """Key of a C++ kernel's metadata: the vector instructions that it is written with.
 
 They are PyTorch's, such as ``AVX2`` or ``none``; its header has vectors of their width.
-"""
-
-COPIES = "copies"
-"""Namespace of a kernel's metadata that says which parameters it copies.
-
-The key ``copies.out0.in0`` says that the kernel writes elements of ``in0`` to ``out0`` as
-they are.  Its value is how many, ``all`` of ``out0``, or ``some``.
 """
 
 
@@ -96,39 +89,6 @@ class ScalarParameter:
 
     name: str
     dtype: DType
-
-
-@frozen
-class KernelCopy:
-    """A kernel's copy of elements of one parameter to another.
-
-    ``count`` is the number of elements, if it is known; without it, ``whole`` says that all
-    elements of ``target`` are copies.  Elements that loops of the kernel compute may be
-    among those of ``source``, as they are once these loops have run.
-    """
-
-    target: str
-    source: str
-    count: int | None = None
-    whole: bool = False
-
-    @property
-    def metadata(self) -> tuple[str, Constant]:
-        """The entry of the kernel's metadata that says this."""
-        value = self.count if self.count is not None else ("some", "all")[self.whole]
-        return f"{COPIES}.{self.target}.{self.source}", value
-
-    @staticmethod
-    def of(metadata: Iterable[tuple[str, Constant]]) -> "tuple[KernelCopy, ...]":
-        """Return the copies that metadata tells of."""
-        found: list[KernelCopy] = []
-        for key, value in metadata:
-            parts = key.split(".")
-            if len(parts) == 3 and parts[0] == COPIES:
-                _, target, source = parts
-                count = value if type(value) is int and value > 0 else None
-                found.append(KernelCopy(target, source, count, value == "all"))
-        return tuple(found)
 
 
 @frozen

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
-from wrapperir.ir import Expr, TensorType, symbols_in
+from wrapperir.ir import Expr, TensorType, TouchedElements, symbols_in
 from wrapperir.lowering.costs import TypicalSizes
 from wrapperir.lowering.kernel import KernelLaunch, SizeSymbol, SizeSymbols
 from wrapperir.lowering.loops import (
@@ -16,6 +16,7 @@ from wrapperir.lowering.loops import (
     Store,
     StoreMode,
 )
+from wrapperir.lowering.renderer import KernelSequence, LoopKernel
 from wrapperir.lowering.substitution import instructions, results
 
 
@@ -44,7 +45,7 @@ def item_traffic(
         return Traffic(read, sum(sizes.bytes(buffers[name]) for name in item.writes))
     pairs = zip(item.kernel.symbols, item.symbols, strict=True)
     own_sizes = {own.name: symbols.get(name, SizeSymbol()) for own, name in pairs}
-    touched = _touched_elements(item.kernel.nest, TypicalSizes(own_sizes))
+    touched = _touched_by_nest(item.kernel.nest, TypicalSizes(own_sizes))
     totals = [0, 0]
     for own, name in zip(item.kernel.buffers, item.buffers, strict=True):
         for place, counts in enumerate(touched):
@@ -53,7 +54,39 @@ def item_traffic(
     return Traffic(*totals)
 
 
-def _touched_elements(
+def touched_elements(kernel: LoopKernel | KernelSequence) -> TouchedElements | None:
+    """Return the elements that a call of a kernel touches, by its parameters.
+
+    ``None`` if they depend on size symbols.  What the parts of a sequence read or write of
+    a buffer counts together, up to the whole of it.
+    """
+    if kernel.symbols:
+        return None
+    names = [each.name for each in kernel.buffers]
+    parts = (
+        [(kernel, names)]
+        if isinstance(kernel, LoopKernel)
+        else [
+            (part.kernel, [names[place] for place in part.buffers]) for part in kernel.parts
+        ]
+    )
+    totals = dict.fromkeys(names, 0), dict.fromkeys(names, 0)
+    for part, given in parts:
+        own = dict(zip((each.name for each in part.buffers), given, strict=True))
+        touched = _touched_by_nest(part.nest, TypicalSizes({}))
+        for counts, total in zip(touched, totals, strict=True):
+            for name, count in counts.items():
+                total[own[name]] += count
+    read, written = totals
+    for buffer in kernel.buffers:
+        size, name = buffer.type.size[0], buffer.name
+        if isinstance(size, int):
+            read[name] = min(read[name], size) if buffer.access.reads else 0
+            written[name] = min(written[name], size)
+    return TouchedElements(read, written)
+
+
+def _touched_by_nest(
     nest: Nest, sizes: TypicalSizes
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Return how many elements of each buffer are read, and how many are written."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from wrapperir import ir as wir
 from wrapperir.analysis import analyze_memory
-from wrapperir.analysis.line_traffic import LineTraffic, line_traffic
+from wrapperir.analysis.line_traffic import KernelTraffic, LineTraffic, line_traffic
 from wrapperir.diagnostics import LinePath, Position
 from wrapperir.ir.blocks import walk_places
 from wrapperir.ir.line_effects import LineEffects, value_types
@@ -93,6 +93,7 @@ class _ProgramFacts:
         self._symbols = symbols
         self._effects = LineEffects.of_program(program)
         self._types = value_types(program)
+        self._kernels = KernelTraffic(program)
         self._origins = wir.OriginTable(program)
         places = tuple(walk_places(program.lines))
         equal = equal_lines([line for line, _ in places], self._origins)
@@ -127,6 +128,7 @@ class _ProgramFacts:
             gap_ns=times.gaps.get(path, 0) if launches else None,
             read_bytes=None if traffic is None else traffic.read * count,
             written_bytes=None if traffic is None else traffic.written * count,
+            touched=traffic is not None and traffic.touched,
             held_bytes=self.memory.blocks[tuple(block)].live[index],
             nodes=() if line.provenance is None else line.provenance.origins,
             source=self._origins.source_of(path),
@@ -137,6 +139,9 @@ class _ProgramFacts:
 
     def _traffic(self, line: wir.BodyLine) -> LineTraffic | None:
         try:
+            touched = self._kernels.of(line, self._types, self._symbols)
+            if touched is not None:
+                return touched
             return line_traffic(self._effects.visit(line), self._types, self._symbols)
         except wir.EvaluationError:
             return None

@@ -9,8 +9,11 @@ from wrapperir.report.explanation_text import format_explanation, format_explana
 from wrapperir.report.graphviz import format_dot
 from wrapperir.report.line_flow import LineFlow, line_flow
 from wrapperir.report.memory_changes import (
+    FRONTEND,
     MemoryChange,
     format_memory_changes,
+    frontend_reuse,
+    is_frontend_reuse,
     memory_changes,
 )
 from wrapperir.report.memory_page import buffer_kinds, format_html, kind_data, version_data
@@ -38,6 +41,7 @@ from wrapperir.report.trace_explanation import (
 )
 
 __all__ = [
+    "FRONTEND",
     "CopyReason",
     "Explanation",
     "KernelProfile",
@@ -75,6 +79,8 @@ __all__ = [
     "format_report",
     "format_trace_explanation",
     "format_trace_explanation_json",
+    "frontend_reuse",
+    "is_frontend_reuse",
     "kind_data",
     "line_flow",
     "line_head",

@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeGuard
 
 from attrs import frozen
 
@@ -16,10 +17,13 @@ from wrapperir.ir import (
     OriginTable,
     Program,
     TensorType,
+    ValueType,
+    product,
 )
 from wrapperir.ir.line_effects import value_types
+from wrapperir.ir.mentions import buffers_in
 from wrapperir.report.declared_copies import DeclaredCopies, DeclaredCopy
-from wrapperir.report.layouts import layout_name
+from wrapperir.report.layouts import copied_layout, layout_name
 from wrapperir.report.line_flow import LineFlow, LineWrite, origins_of
 
 _COPIES = frozenset({"clone", "contiguous", "copy", "copy_"})
@@ -43,12 +47,14 @@ class CopyReason:
     ``values`` are what it writes the copy to, ``nodes`` those that copy, or whose arguments
     are copied for them; ``views`` the nodes whose views are copied, in the order of the
     graph; ``readers`` the lines that read the copy.  What is not ``whole`` is computed by
-    other nodes and written as a copy of that would be: nothing is read again.
+    other nodes and written as a copy of that would be: nothing is read again.  If it has
+    ``sources``, it is written to these too.
 
-    ``sources`` are the values that are copied, as far as they are known, ``layouts`` theirs
-    and that of the copy, if these differ, and ``part_of`` the value that the copy is a part
-    of.  ``bytes`` are those that are written, at most.  ``fused`` are other nodes that the
-    line computes.  What is ``returned`` is an output of the program.
+    ``sources`` are the values that are copied, as far as they are known, ``layouts`` those
+    of what is copied of them and of the copy, if these differ, and ``part_of`` the value
+    that the copy is a part of.  ``bytes`` are those that are written, at most.  ``fused``
+    are other nodes that the line computes.  What is ``returned`` is an output of the
+    program.
     """
 
     values: tuple[str, ...]
@@ -117,9 +123,12 @@ class _CopyFinder:
         groups: dict[tuple[str, ...], list[LineWrite]] = {}
         for value in self._flow.writes[index]:
             if value.name in declared:
-                reason = self._declared_reason(index, value, declared[value.name])
-                if reason is not None:
-                    yield reason
+                for is_computed in (False, True):
+                    copies = [
+                        x for x in declared[value.name] if x.made.computed is is_computed
+                    ]
+                    if copies and (found := self._declared_reason(index, value, copies)):
+                        yield found
             else:
                 groups.setdefault(value.origins, []).append(value)
         for origins, values in groups.items():
@@ -159,9 +168,9 @@ class _CopyFinder:
             nodes=tuple(nodes),
             views=self._sorted({x.name for x in own if _is_view(x)} - {*nodes} - made),
             readers=tuple(readers),
-            whole=True,
+            whole=not any(copy.made.computed for copy in copies),
             sources=sources,
-            layouts=() if is_part else self._layouts(sources, value.name),
+            layouts=() if is_part else self._layouts(copies, value.name),
             part_of=value.memory if is_part else None,
             bytes=self._bytes(value.name, copies),
             fused=tuple(x.name for x in fused if x.name not in known),
@@ -196,15 +205,30 @@ class _CopyFinder:
             by_name = self._table.by_name
             viewed.update(name for name in through if _is_view(by_name.get(name)))
         names = [each.name for each in values]
+        sources: tuple[str, ...] = ()
+        layouts: tuple[str, ...] = ()
+        if isinstance(line, ExternKernelLine):
+            sources, layouts = self._given(line, names)
         return CopyReason(
             values=tuple(names),
             nodes=tuple(node.name for node in copies),
             views=self._sorted(viewed - {node.name for node in copies}),
             readers=tuple(readers),
             whole=not {node.name for node in others} - {node.name for node in copies},
+            sources=sources,
+            layouts=layouts,
             bytes=self._size(names[0]) if len(names) == 1 else None,
             returned=any(each.memory in self._returned for each in values),
         )
+
+    def _given(
+        self, call: ExternKernelLine, written: Sequence[str]
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return what a call copies, and the layouts of that and of its copy."""
+        found = (name for argument in call.arguments for name in buffers_in(argument))
+        sources = tuple(dict.fromkeys(name for name in found if name not in written))
+        types = [self._types.get(name) for name in (*sources, *written)]
+        return sources, _differing([x for x in types if isinstance(x, TensorType)])
 
     def _nodes(self, names: Iterable[str]) -> list[NodeOrigin]:
         by_name = self._table.by_name
@@ -273,13 +297,30 @@ class _CopyFinder:
         except EvaluationError:
             return None
 
-    def _layouts(self, sources: Iterable[str], target: str) -> tuple[str, ...]:
-        """Return the layouts of sources and of their copy, if they differ."""
-        found = [self._types.get(name) for name in (*sources, target)]
-        types = [type for type in found if isinstance(type, TensorType)]
-        names = tuple(dict.fromkeys(map(layout_name, types)))
-        is_same_shape = len({type.size for type in types}) == 1
-        return names if is_same_shape and len(names) > 1 else ()
+    def _layouts(self, copies: Iterable[DeclaredCopy], target: str) -> tuple[str, ...]:
+        """Return the layouts of what is copied and of the copy, if they differ."""
+        to = self._types.get(target)
+        types: list[TensorType] = []
+        for copy in copies:
+            of = self._types.get(copy.source)
+            if copy.made.axes is not None and self._is_whole(to, copy):
+                of = copied_layout(to, copy.made.axes)
+            types += [of] if isinstance(of, TensorType) else []
+        return _differing([*types, *([to] if isinstance(to, TensorType) else ())])
+
+    @staticmethod
+    def _is_whole(to: ValueType | None, copy: DeclaredCopy) -> TypeGuard[TensorType]:
+        """Say whether a copy writes all elements of a tensor."""
+        if not isinstance(to, TensorType):
+            return False
+        return copy.made.whole or copy.made.count == product(to.size)
+
+
+def _differing(types: Sequence[TensorType]) -> tuple[str, ...]:
+    """Return the layouts of tensors of one shape, if they differ."""
+    names = tuple(dict.fromkeys(map(layout_name, types)))
+    is_same_shape = len({type.size for type in types}) == 1
+    return names if is_same_shape and len(names) > 1 else ()
 
 
 def operation(node: NodeOrigin) -> str:

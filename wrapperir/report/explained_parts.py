@@ -4,6 +4,7 @@ from enum import StrEnum
 
 from attrs import frozen
 
+from wrapperir.analysis.line_traffic import LineTraffic
 from wrapperir.ir import NodeOrigin, SourcePlace
 from wrapperir.report.copies import CopyReason
 from wrapperir.report.model_parameters import ModelParameter
@@ -44,7 +45,9 @@ class ExplainedLine:
     ``nodes`` are those of its origins that are asked for, ``others`` the rest.  ``does``
     says what the line does with the buffer that is explained.  ``modules`` are those of
     its nodes, and ``equal_to`` the number of the first line that does the same for an
-    equal layer.
+    equal layer.  ``traffic`` has the bytes that a line of a list of kernels and calls
+    reads and writes, if sizes are known.  A reuse of memory that no pass chose is
+    ``by_frontend``.
     """
 
     number: int | None
@@ -59,6 +62,8 @@ class ExplainedLine:
     equal_to: int | None = None
     copies: tuple[CopyReason, ...] = ()
     read_copies: tuple[ReadCopy, ...] = ()
+    traffic: LineTraffic | None = None
+    by_frontend: bool = False
 
 
 @frozen

@@ -5,9 +5,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 
 from attrs import evolve, frozen
 
+from wrapperir.analysis.line_traffic import KernelTraffic, LineTraffic, line_traffic
 from wrapperir.diagnostics import Code, LinePath, Position, did_you_mean
 from wrapperir.ir import (
     BodyLine,
+    EvaluationError,
     ExternKernelLine,
     GraphRegionLine,
     KernelCallLine,
@@ -17,6 +19,7 @@ from wrapperir.ir import (
 )
 from wrapperir.ir.blocks import walk_places
 from wrapperir.ir.effects import Effects, Origin
+from wrapperir.ir.line_effects import value_types
 from wrapperir.report.copies import CopyReason, copy_reasons
 from wrapperir.report.equal_lines import equal_lines, line_modules
 from wrapperir.report.explained_parts import (
@@ -27,6 +30,7 @@ from wrapperir.report.explained_parts import (
     SubjectKind,
 )
 from wrapperir.report.line_flow import line_flow
+from wrapperir.report.memory_changes import is_frontend_reuse
 from wrapperir.report.model_parameters import model_parameters
 from wrapperir.report.spans import line_head
 from wrapperir.report.traced_kernels import ProfiledNames, with_multi_kernels
@@ -101,6 +105,8 @@ class _SubjectSearch:
                 zip(walk_places(program.lines), flow.effects, strict=True)
             )
         ]
+        self.types = value_types(program, flow.effects)
+        self.kernels_touch = KernelTraffic(program)
         self.equal = equal_lines(flow.lines, self.table)
         self.copies = copy_reasons(program, flow)
         self.copies_read: dict[int, list[tuple[int, CopyReason]]] = {}
@@ -170,7 +176,10 @@ class _SubjectSearch:
     ) -> Explanation:
         asked = [each for each in self.found if is_asked(each)]
         names = dict.fromkeys(name for each in asked for name in each.origins)
-        lines = [self._line(each, each.origins) for each in asked]
+        lines = [
+            evolve(self._line(each, each.origins), traffic=self._traffic(each))
+            for each in asked
+        ]
         return self._explanation(kind, subject, names, lines)
 
     def _chosen(self, subject: str) -> tuple[SubjectKind, set[str]]:
@@ -246,7 +255,15 @@ class _SubjectSearch:
             equal_to=self._number(self.equal[found.index]),
             copies=tuple(self._copies(found.index)),
             read_copies=tuple(self._read_copies(found.index)),
+            by_frontend=is_frontend_reuse(line),
         )
+
+    def _traffic(self, found: _LineFacts) -> LineTraffic | None:
+        try:
+            touched = self.kernels_touch.of(found.line, self.types, {})
+            return touched or line_traffic(found.effects, self.types, {})
+        except EvaluationError:
+            return None
 
     def _copies(self, line: int) -> Iterator[CopyReason]:
         """Yield the copies of a line, whose readers are numbers of lines.

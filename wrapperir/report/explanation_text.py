@@ -6,6 +6,7 @@ from typing import Any
 
 from attrs import field, frozen
 
+from wrapperir.analysis.line_traffic import LineTraffic
 from wrapperir.ir import NodeOrigin, SourcePlace
 from wrapperir.report.copies import CopyReason
 from wrapperir.report.equal_lines import join_modules, layer_pattern
@@ -106,13 +107,23 @@ def _rows_of_equal(equal: list[ExplainedLine]) -> Iterator[str]:
         yield f"      from {listed(line.nodes)}"
     if line.others:
         yield f"      fused with {listed(line.others)}"
+    if line.traffic is not None:
+        yield f"      {_traffic_words(line.traffic)}"
     for copy in line.copies:
         yield f"      {''.join(_copy_words(copy))}"
     for read in line.read_copies:
         of = f" of {_values(read.sources)}" if read.sources else ""
         yield f"      reads a copy{of} in {_values(read.values)}, made by line {read.line}"
+    if line.by_frontend:
+        yield "      reuse chosen by the frontend, not by a pass"
     if line.passes:
         yield f"      by {', '.join(line.passes)}"
+
+
+def _traffic_words(traffic: LineTraffic) -> str:
+    read, written = map(format_bytes, (traffic.read, traffic.written))
+    of = "" if traffic.touched else ", of whole values"
+    return f"reads {read}, writes {written}{of}"
 
 
 def _copy_words(copy: CopyReason) -> Iterator[str]:
@@ -123,8 +134,12 @@ def _copy_words(copy: CopyReason) -> Iterator[str]:
     elif copy.part_of is not None:
         to += f", a part of %{copy.part_of}"
     views = f" through {listed(copy.views)}" if copy.views else ""
+    is_stored_twice = copy.sources and not copy.whole
     if copy.whole:
         yield f"copies {_values(copy.sources) or 'what it reads'}{views}{to}"
+    elif is_stored_twice:
+        yield f"writes what it computes for {_values(copy.sources)}{views}{to} too"
+        yield ", without reading it again"
     else:
         yield f"writes what it computes{to} as {listed(copy.nodes)} lays it out"
         yield ", without another copy"
@@ -133,7 +148,7 @@ def _copy_words(copy: CopyReason) -> Iterator[str]:
         yield f", from {' and '.join(copy.layouts[:-1])} to {copy.layouts[-1]}"
     if copy.bytes is not None:
         yield f", {format_bytes(copy.bytes)}"
-    if copy.nodes and copy.whole:
+    if copy.nodes and (copy.whole or is_stored_twice):
         yield f", for {listed(copy.nodes)}"
     if copy.readers:
         numbers = listed(tuple(map(str, copy.readers)))
@@ -247,6 +262,10 @@ def line_object(line: ExplainedLine) -> dict[str, object]:
         "does": line.does,
         "modules": line.modules,
         "equal_to": line.equal_to,
+        "read_bytes": None if line.traffic is None else line.traffic.read,
+        "written_bytes": None if line.traffic is None else line.traffic.written,
+        "touched": line.traffic is not None and line.traffic.touched,
+        "reuse_by_frontend": line.by_frontend,
         "copies": [
             {
                 "values": copy.values,

@@ -8,18 +8,24 @@ from attrs import frozen
 
 from wrapperir.analysis.line_traffic import value_bytes
 from wrapperir.ir import (
+    BodyLine,
     EvaluationError,
     Expr,
     Number,
     PoolType,
     Program,
+    ReuseLine,
     ValueType,
     evaluate_int,
 )
+from wrapperir.ir.blocks import walk_places
 from wrapperir.ir.effects import Origin
 from wrapperir.ir.line_effects import program_effects, value_types
 from wrapperir.report.text import format_bytes, visible
 from wrapperir.text import format_expr
+
+FRONTEND = "the frontend"
+"""Who chose a reuse of memory that no pass made."""
 
 _MOST = 20
 """Changes of a pass that text shows."""
@@ -90,6 +96,31 @@ def memory_changes(
     return *removed, *changed
 
 
+def is_frontend_reuse(line: BodyLine) -> bool:
+    """Say whether a line reuses memory, and no pass made it."""
+    passes = () if line.provenance is None else line.provenance.passes
+    return isinstance(line, ReuseLine) and not passes
+
+
+def frontend_reuse(
+    program: Program, values: Mapping[str, Number]
+) -> tuple[MemoryChange, ...]:
+    """Return the values that were given the memory of others by no pass.
+
+    The frontend chose that, such as Inductor by its own planning of memory.
+    """
+    return tuple(
+        MemoryChange(
+            line.result,
+            MemoryChangeKind.REUSED,
+            line.source,
+            bytes=_bytes(line.type, values),
+        )
+        for line, _ in walk_places(program.lines)
+        if isinstance(line, ReuseLine) and is_frontend_reuse(line)
+    )
+
+
 def _homes(program: Program, values: Mapping[str, Number]) -> dict[str, MemoryChange]:
     """Return how values whose memory the program makes got it, by their names."""
     return {
@@ -116,8 +147,13 @@ def _bytes(type: ValueType, values: Mapping[str, Number]) -> int | None:
 
 
 def format_memory_changes(changes: Sequence[tuple[str, MemoryChange]]) -> str:
-    """Return what passes did as text; each change comes with the call of its pass."""
-    rows = ["", "what passes did to the memory of values:"] if changes else []
+    """Return what passes did as text; each change comes with the call of its pass.
+
+    What the frontend chose comes with :data:`FRONTEND`.
+    """
+    by_frontend = any(call == FRONTEND for call, _ in changes)
+    who = "the frontend and passes" if by_frontend else "passes"
+    rows = ["", f"what {who} did to the memory of values:"] if changes else []
     for call, group in groupby(changes, key=lambda each: each[0]):
         found = [change for _, change in group]
         rows.append(f"  {call}:")

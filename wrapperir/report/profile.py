@@ -32,6 +32,7 @@ class LineProfile:
         read_bytes: Bytes of the values that it reads, all runs together; ``None`` if sizes
             are not known.
         written_bytes: Bytes of the values that it writes.
+        touched: Whether these are only what its kernel touches of the values, at most.
         held_bytes: Bytes of memory that the program holds while it runs: whole pools, and
             buffers outside pools.
         nodes: The nodes of the graph that it came from.
@@ -58,6 +59,7 @@ class LineProfile:
     modules: tuple[str, ...] = ()
     equal_to: LinePath | None = None
     resolution_ns: int = 0
+    touched: bool = False
 
     @property
     def launches(self) -> bool:
@@ -122,6 +124,11 @@ class KernelProfile:
         """Bytes that its calls read and write; ``None`` if that is not known of one."""
         known = [m for line in self.lines if (m := line.moved_bytes) is not None]
         return sum(known) if len(known) == len(self.lines) else None
+
+    @property
+    def touched(self) -> bool:
+        """Whether these bytes are what its calls touch, and not whole values."""
+        return all(line.touched for line in self.lines)
 
     @property
     def bandwidth(self) -> float | None:

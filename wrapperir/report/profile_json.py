@@ -37,6 +37,7 @@ def format_profile_json(profile: Profile) -> str:
                 "ns": kernel.ns,
                 "resolution_ns": kernel.resolution_ns,
                 "moved_bytes": kernel.moved_bytes,
+                "touched": kernel.touched,
                 "bandwidth": kernel.bandwidth,
                 "lines": [numbers[line.path] for line in kernel.lines],
             }
@@ -70,6 +71,7 @@ def _line_object(line: LineProfile) -> dict[str, object]:
         "resolution_ns": line.resolution_ns,
         "read_bytes": line.read_bytes,
         "written_bytes": line.written_bytes,
+        "touched": line.touched,
         "held_bytes": line.held_bytes,
         "bandwidth": line.bandwidth,
         "nodes": line.nodes,

@@ -34,6 +34,9 @@ def _rows(profile: Profile) -> Iterator[str]:
     if len(kernels) > 1:
         yield ""
         yield from _kernel_table(profile, kernels)
+    if any(each.moved_bytes and not each.touched for each in (*shown, *kernels[:_MOST])):
+        yield ""
+        yield "* bytes of whole values: how much of them is touched is not known"
 
 
 def _summary(profile: Profile) -> Iterator[tuple[str, str]]:
@@ -85,7 +88,7 @@ def _line_table(profile: Profile, shown: Sequence[KernelProfile]) -> Iterator[st
         number = equal.lines[0].number
         figures = (
             *(_time(equal), _share(equal.ns, profile), gap),
-            *(_moved(equal.moved_bytes), _rate(equal.bandwidth)),
+            *(_moved(equal), _rate(equal.bandwidth)),
         )
         text = shortened(equal.name) + _times(equal)
         rows.append((*figures, text if number is None else f"{number}: {text}"))
@@ -107,7 +110,7 @@ def _kernel_table(profile: Profile, kernels: Sequence[KernelProfile]) -> Iterato
         rows.append(
             (
                 *(_time(kernel), _share(kernel.ns, profile), str(kernel.calls)),
-                *(_moved(kernel.moved_bytes), _rate(kernel.bandwidth), kernel.name),
+                *(_moved(kernel), _rate(kernel.bandwidth), kernel.name),
             )
         )
     yield from _aligned(rows)
@@ -153,8 +156,9 @@ def _share(ns: int, profile: Profile) -> str:
     return f"{ns / whole:.0%}" if whole else ""
 
 
-def _moved(count: int | None) -> str:
-    return "" if not count else format_bytes(count)
+def _moved(moving: KernelProfile) -> str:
+    bytes = moving.moved_bytes
+    return "" if not bytes else format_bytes(bytes) + ("" if moving.touched else "*")
 
 
 def _rate(bandwidth: float | None) -> str:

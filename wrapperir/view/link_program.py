@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from attrs import frozen
 
 from wrapperir import ir as wir
-from wrapperir.analysis.line_traffic import value_bytes
+from wrapperir.analysis.line_traffic import KernelTraffic, LineTraffic, value_bytes
 from wrapperir.diagnostics import LinePath, Position
 from wrapperir.ir.blocks import walk_places
 from wrapperir.ir.effects import Effects
@@ -15,6 +15,7 @@ from wrapperir.report import (
     LineFlow,
     copy_reasons,
     equal_lines,
+    is_frontend_reuse,
     line_flow,
     line_head,
     model_parameters,
@@ -159,7 +160,7 @@ def _lines(
     shown: ProgramText, values: Mapping[str, wir.Number], flow: LineFlow
 ) -> tuple[LinkedLine, ...]:
     program = shown.program
-    traffic = _Traffic(value_types(program), values)
+    traffic = _Traffic(KernelTraffic(program), value_types(program), values)
     kernels = {line.name: index for index, line in enumerate(program.definitions)}
     nodes = {name: index for index, name in enumerate(origins_by_name(program))}
     equal = equal_lines(flow.lines, wir.OriginTable(program))
@@ -170,6 +171,7 @@ def _lines(
         kernel = line.kernel if isinstance(line, wir.KernelCallLine) else None
         operator = line.operator if isinstance(line, wir.ExternKernelLine) else None
         is_call = kernel is not None or operator is not None
+        moved = traffic.of(line, done) if is_call else LineTraffic()
         found.append(
             LinkedLine(
                 number=shown.positions[path].line,
@@ -182,8 +184,10 @@ def _lines(
                 values=_names(done),
                 alike=equal[index],
                 sources=tuple(_sources(flow, index)) if is_call else (),
-                reads=traffic.reads(done) if is_call else 0,
-                writes=traffic.writes(done) if is_call else 0,
+                reads=moved.read,
+                writes=moved.written,
+                touched=moved.touched,
+                by_frontend=is_frontend_reuse(line),
             )
         )
     return tuple(found)
@@ -206,20 +210,30 @@ def _names(effects: Effects) -> tuple[str, ...]:
 
 @frozen
 class _Traffic:
-    """Counts the bytes of the tensors that calls read and write."""
+    """Counts the bytes that calls read and write."""
 
+    kernels: KernelTraffic
     types: Mapping[str, wir.ValueType]
     values: Mapping[str, wir.Number]
 
-    def reads(self, effects: Effects) -> int:
-        """Return the bytes of what a call reads."""
-        return sum(self._bytes(x.name) for x in effects.accesses if x.reads)
+    def of(self, line: wir.BodyLine, effects: Effects) -> LineTraffic:
+        """Return what a call touches, or else the values that it reads and writes.
 
-    def writes(self, effects: Effects) -> int:
-        """Return the bytes of what a call writes, and of results that are no views."""
+        Its results are among these, unless they may be views.
+        """
+        try:
+            touched = self.kernels.of(line, self.types, self.values)
+        except wir.EvaluationError:
+            touched = None  # it depends on a value that is not known
+        if touched is not None:
+            return touched
+        read = (x.name for x in effects.accesses if x.reads)
         made = (x.name for x in effects.definitions if not x.may_alias)
         written = (x.name for x in effects.accesses if x.writes)
-        return sum(map(self._bytes, dict.fromkeys((*made, *written))))
+        return LineTraffic(
+            sum(map(self._bytes, read)),
+            sum(map(self._bytes, dict.fromkeys((*made, *written)))),
+        )
 
     def _bytes(self, name: str) -> int:
         type = self.types.get(name)

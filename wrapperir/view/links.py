@@ -12,12 +12,13 @@ class LinkedLine:
     """A line: its 1-based number in the program's text and, without blocks, its text.
 
     ``nodes`` are those that it came from, and ``kernel`` or ``operator`` is what it calls.
-    ``reads`` and ``writes`` are the bytes of the tensors that a call reads and writes;
+    ``reads`` and ``writes`` are the bytes that a call reads and writes: those that its
+    kernel touches at most, if it is ``touched``, or else those of whole tensors;
     ``values`` are the names that it makes, uses or drops, and ``sources`` the lines that
     last wrote what a call reads, each with the name of a value that it wrote.  ``ns`` is
     the time that it takes in a call, in nanoseconds, if a profile says so; less than
     ``resolution_ns`` is not told from nothing.  ``alike`` is the first line that does the
-    same for an equal layer.
+    same for an equal layer.  A reuse of memory that no pass chose is ``by_frontend``.
     """
 
     number: int
@@ -31,6 +32,8 @@ class LinkedLine:
     sources: tuple[tuple[int, str], ...] = ()
     reads: int = 0
     writes: int = 0
+    touched: bool = False
+    by_frontend: bool = False
     ns: int | None = None
     resolution_ns: int = 0
     alike: int = 0

@@ -6,6 +6,7 @@ from typing import cast
 from attrs import fields_dict, frozen
 
 from wrapperir.report import (
+    MemoryChange,
     MemoryReport,
     PageData,
     PagePart,
@@ -68,13 +69,15 @@ _TAB = 4
 class ProgramView:
     """What a page shows: a program with its links, and its memory in one version.
 
-    ``source`` says where the program is from.  ``decisions`` are those of the lowering, and
-    ``steps`` the passes that ran after it.
+    ``source`` says where the program is from, and ``reused`` is the memory that its
+    frontend chose to reuse.  ``decisions`` are those of the lowering, and ``steps`` the
+    passes that ran after it.
     """
 
     source: str
     program: LinkedProgram
     memory: MemoryReport
+    reused: tuple[MemoryChange, ...] = ()
     decisions: tuple[ShownDecision, ...] = ()
     steps: tuple[PassStep, ...] = ()
 
@@ -125,6 +128,7 @@ def _page_data(view: ProgramView) -> PageData:
         "codes": [_code(each) for each in program.codes],
         **kind_data(),
         "decisions": _columns(ShownDecision, view.decisions),
+        "reused": _changes(view.reused),
         "steps": [_step(each) for each in view.steps],
         "memory": version_data(view.memory.versions[-1]),
     }
@@ -186,12 +190,16 @@ def _step(step: PassStep) -> PageData:
         "peaks": [[visible(name), peak] for name, peak in step.peaks],
         "removedValues": list(step.removed_values),
         "addedValues": list(step.added_values),
-        "memory": {
-            "value": [each.value for each in step.memory],
-            "kind": [each.kind.value for each in step.memory],
-            "text": [each.text for each in step.memory],
-            "bytes": [each.bytes for each in step.memory],
-        },
+        "memory": _changes(step.memory),
+    }
+
+
+def _changes(changes: Sequence[MemoryChange]) -> PageData:
+    return {
+        "value": [each.value for each in changes],
+        "kind": [each.kind.value for each in changes],
+        "text": [each.text for each in changes],
+        "bytes": [each.bytes for each in changes],
     }
 
 

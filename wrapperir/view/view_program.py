@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from wrapperir.emit import Emitter
 from wrapperir.ir import Program
-from wrapperir.report import MemoryReport, build_timeline, choose_values
+from wrapperir.report import MemoryReport, build_timeline, choose_values, frontend_reuse
 from wrapperir.view.emitted_code import emit_codes
 from wrapperir.view.kernel_sources import KernelRows
 from wrapperir.view.link_program import ProgramText, link_program, origins_by_name
@@ -49,6 +49,7 @@ def view_program(
         ),
         decisions=(*(stages.decisions() if stages else ()), *_outside(program, steps)),
         steps=steps,
+        reused=frontend_reuse(program, values),
     )
 
 

@@ -139,8 +139,8 @@ def _finished_definitions(session: "Session") -> tuple[wir.DefinitionLine, ...]:
     for name, copies in session.copies.items():
         definition = definitions[name]
         assert isinstance(definition, wir.KernelDefinitionLine)
-        metadata = (*definition.metadata, *(each.metadata for each in copies))
-        definitions[name] = evolve(definition, metadata=metadata)
+        facts = (entry for copy in copies for entry in copy.metadata)
+        definitions[name] = evolve(definition, metadata=(*definition.metadata, *facts))
     return tuple(
         evolve(line, parameters=united_parameters(line, definitions))
         if isinstance(line, wir.MultiKernelLine)

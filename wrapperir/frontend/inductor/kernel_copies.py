@@ -7,12 +7,14 @@ their own, which it then fuses with others.
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+import sympy
 from attrs import frozen
 from torch._inductor import ir
 from torch._inductor.ops_handler import DefaultHandler
+from torch._inductor.scheduler import FusedSchedulerNode
 from torch._inductor.virtualized import V
 
-from wrapperir.ir import KernelCopy
+from wrapperir.ir import CopyAxis, KernelCopy
 
 _PLACE: Final = object()
 """A value that the place of an element decides, such as whether it is in the first part."""
@@ -29,7 +31,9 @@ def kernel_copies(
     ``parameters`` are those of the buffers that the kernel is given, by their names in the
     graph: other buffers are not in memory.
     """
-    found: dict[KernelCopy, None] = {}
+    found: dict[tuple[str, str], KernelCopy] = {}
+    parts = list(parts)
+    loops = {part.get_name(): _loop_of(part) for part in parts if _is_loop(part)}
     for part in parts:
         target = parameters.get(part.get_name()) if _is_loop(part) else None
         if target is None:
@@ -38,8 +42,57 @@ def kernel_copies(
         for name in sources:
             source = parameters.get(name, target)
             if source != target and V.graph.get_dtype(name) == part.get_dtype():
-                found[KernelCopy(target, source, whole=is_whole)] = None
-    return tuple(found)
+                loop = loops[part.get_name()]
+                found[target, source] = KernelCopy(
+                    target,
+                    source,
+                    whole=is_whole,
+                    axes=_axes(part) if is_whole else None,
+                    computed=loop is not None and loops.get(name) is loop,
+                )
+    return tuple(found.values())
+
+
+def _loop_of(part: ir.ComputedBuffer) -> object | None:
+    """Return what identifies the loop that runs a part without reductions.
+
+    Parts of one loop use values that it has stored, and do not load them.  Where it also
+    reduces, it may be several.
+    """
+    node = V.graph.scheduler.name_to_fused_node.get(part.get_operation_name())
+    if type(node) is not FusedSchedulerNode or any(x.is_reduction() for x in node.snodes):
+        return None
+    return node
+
+
+def _axes(part: ir.ComputedBuffer) -> tuple[CopyAxis, ...] | None:
+    """Return the loops of a part that only loads; ``None`` unless all steps are known."""
+    (index,) = part.data.inner_fn_args()
+    size, stride = part.get_size(), part.get_stride()
+    with V.set_ops_handler(_LoadIndex()):
+        loaded = part.data.inner_fn(index)
+    place = getattr(loaded, "value", loaded)
+    if not isinstance(place, sympy.Expr):
+        return None
+    ranges = {axis: extent for axis, extent in zip(index, size, strict=True) if axis != 0}
+    place = sympy.expand(V.graph.sizevars.simplify_with_ranges(place, ranges))
+    found: list[CopyAxis] = []
+    for axis, extent, target in zip(index, size, stride, strict=True):
+        if axis == 0:  # it has one element
+            continue
+        source = place.coeff(axis)
+        place -= axis * source
+        if not all(isinstance(x, int | sympy.Integer) for x in (extent, target, source)):
+            return None
+        found.append(CopyAxis(int(extent), int(target), int(source)))
+    return None if place.free_symbols.intersection(index) else tuple(found)
+
+
+class _LoadIndex(DefaultHandler):
+    """Returns the index of a load."""
+
+    def _default(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+        return args[1] if name == "load" else None
 
 
 def _is_loop(part: Any) -> bool:

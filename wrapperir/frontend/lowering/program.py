@@ -20,6 +20,7 @@ from wrapperir.lowering.loops import BufferView, ExternCall
 from wrapperir.lowering.renderer import KernelSequence, LoopKernel, Renderer
 from wrapperir.lowering.schedule import Schedule, SchedulingOptions
 from wrapperir.lowering.sequences import SequenceLaunch, join_launches
+from wrapperir.lowering.traffic import touched_elements
 from wrapperir.operators import find_out_overload
 from wrapperir.passes.use_out_variants import out_call
 from wrapperir.plugin import plugin_manager
@@ -91,9 +92,12 @@ class ScheduleLines:
             definition = _renderer_of(kernel.parts[0].kernel).render_sequence(kernel)
         else:
             definition = _renderer_of(kernel).render_kernel(kernel)
-        copies = [each.metadata for each in launch_copies(launch)]
+        facts = [entry for copy in launch_copies(launch) for entry in copy.metadata]
+        touched = touched_elements(kernel)
+        if touched is not None:
+            facts += touched.metadata
         self.definitions[kernel.name] = evolve(
-            definition, metadata=(*definition.metadata, *copies)
+            definition, metadata=(*definition.metadata, *facts)
         )
 
     def _launch(self, launch: KernelLaunch | SequenceLaunch) -> None:

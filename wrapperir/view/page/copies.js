@@ -58,7 +58,11 @@ class Copies {
     const from = copies.sources[copy].length ? ` ${named(copies.sources[copy])}` : "";
     const to = copies.values[copy].length ? ` to ${named(copies.values[copy])}` : "";
     const users = copies.nodes[copy].map((node) => links.nodes.name[node]).join(", ");
-    const does = copies.whole[copy] ? `why there is a copy: copies${from}${to}${users && ` for ${users}`}` : `why there is no copy: writes${to} as ${users} lays it out`;
+    const { [copy]: isWhole } = copies.whole;
+    const reason = users && ` for ${users}`;
+    let does = `why there is a copy: copies${from}${to}${reason}`;
+    if (!isWhole) does = `why there is no copy: writes${to} as ${users} lays it out`;
+    if (!isWhole && from) does = `why there is no copy: writes what it computes for${from}${to} too${reason}`;
     return [does, this.facts(copy), links.calledBy(copies.line[copy])].filter(Boolean).join(", ");
   }
 
@@ -70,8 +74,9 @@ class Copies {
     details.goTo(row, { kind: "line", index: line }, `line ${lines.number[line]}`);
     const { [copy]: isWhole } = copies.whole;
     if (isWhole) row.append(copies.sources[copy].length ? "copies " : "copies its argument ");
-    else row.append("writes what it computes ");
+    else row.append(copies.sources[copy].length ? "writes what it computes for " : "writes what it computes ");
     values(copies.sources[copy]);
+    const isStoredTwice = !isWhole && copies.sources[copy].length > 0;
     const isOwnPart = copies.values[copy].includes(copies.part_of[copy]);
     if (copies.values[copy].length) row.append(isOwnPart ? " to a part of " : " to ");
     values(copies.values[copy]);
@@ -79,18 +84,19 @@ class Copies {
       row.append(", a part of ");
       values([copies.part_of[copy]]);
     }
-    if (!isWhole) {
+    if (isStoredTwice) row.append(" too, without reading it again");
+    else if (!isWhole) {
       row.append(" as ");
       for (const node of copies.nodes[copy]) details.node(row, node);
       row.append("lays it out, without another copy");
     }
     if (copies.views[copy].length) {
-      row.append(isWhole ? " through these views: " : ", and reads through these views: ");
+      row.append(isWhole || isStoredTwice ? " through these views: " : ", and reads through these views: ");
       addSome(row, copies.views[copy], MOST_IN_ROW, (parent, node) => details.node(parent, node));
     }
     const facts = this.facts(copy);
     if (facts) row.append(`, ${facts}`);
-    if (isWhole && copies.nodes[copy].length) {
+    if ((isWhole || isStoredTwice) && copies.nodes[copy].length) {
       row.append(", for ");
       for (const node of copies.nodes[copy]) details.node(row, node);
     }

@@ -140,9 +140,10 @@ class Details {
     addCode(addSpan(row, "", "mono"), lines.text[line], "wir");
     const facts = [];
     if (lines.kernel[line] !== null || lines.operator[line] !== null) {
-      facts.push(`reads ${formatBytes(lines.reads[line])}, writes ${formatBytes(lines.writes[line])}`);
+      facts.push(`reads ${formatBytes(lines.reads[line])}, writes ${formatBytes(lines.writes[line])}${lines.touched[line] ? "" : ", of whole values"}`);
     }
     if (lines.ns[line] !== null) facts.push(`takes ${formatTime(lines.ns[line], lines.resolution_ns[line])}`);
+    if (lines.by_frontend[line]) facts.push("reuse chosen by the frontend, not by a pass");
     if (lines.passes[line].length) facts.push(`made, changed or moved by ${lines.passes[line].join(", ")}`);
     if (facts.length) addSpan(row, facts.join("; "), "facts");
   }
@@ -163,12 +164,12 @@ class Details {
     });
   }
 
-  // What passes did to the memory of a value.
+  // What the frontend and passes did to the memory of a value.
   memory({ kind, index }) {
     const { changes } = this.view;
     const found = kind === "value" ? changes.of(index) : [];
     if (!found.length) return;
-    this.heading("What passes did to its memory");
+    this.heading(found.some(({ step }) => step === null) ? "What was done to its memory" : "What passes did to its memory");
     this.list(found, (row, each) => changes.show(row, each));
   }
 

@@ -1,6 +1,7 @@
 "use strict";
 
-// What is called, by the bytes that it reads and writes in all calls.  Calls of operators
+// What is called, by the bytes that it reads and writes in all calls: what kernels touch at most,
+// or else whole values.  Calls of operators
 // are together where they are for equal layers.
 function callRows(links) {
   const { lines, kernels, operators } = links;
@@ -17,6 +18,7 @@ function callRows(links) {
     nodes: new Set(calls.flatMap((line) => lines.nodes[line])).size,
     reads: total(calls, lines.reads),
     writes: total(calls, lines.writes),
+    touched: calls.every((line) => lines.touched[line]),
     ns: total(calls, lines.ns),
     resolution: total(calls, lines.resolution_ns),
   });
@@ -40,6 +42,7 @@ const CALL_COLUMNS = {
   nodes: { title: "nodes", text: (row) => row.nodes, by: (row) => row.nodes },
   reads: { title: "reads", text: (row) => formatBytes(row.reads), by: (row) => row.reads },
   writes: { title: "writes", text: (row) => formatBytes(row.writes), by: (row) => row.writes },
+  extent: { title: "bytes of", text: (row) => (row.touched ? "what is touched" : "whole values"), by: (row) => row.touched },
   time: { title: "time", text: (row) => formatTime(row.ns, row.resolution), by: (row) => row.ns },
   cost: { title: "bytes of all calls", text: () => "", by: (row) => row.reads + row.writes },
   name: { title: "name", text: (row) => row.name },

@@ -1,10 +1,12 @@
 "use strict";
 
-// What passes did to the memory of values: {step, call, value, text, holder, bytes}, in order.
+// What the frontend and passes did to the memory of values: {step, call, value, text, holder, bytes}, in order.
+// The frontend has no step.
 class MemoryChanges {
-  constructor(view, steps) {
+  constructor(view, reused, steps) {
     this.view = view;
-    this.all = steps.flatMap(({ call, memory }, step) =>
+    const made = [{ call: "the frontend", memory: reused, step: null }, ...steps.map((each, step) => ({ ...each, step }))];
+    this.all = made.flatMap(({ call, memory, step }) =>
       memory.value.map((value, at) => ({
         step,
         call,
@@ -35,7 +37,8 @@ class MemoryChanges {
     go(value);
     for (const part of text.split(/(%\w+)/)) part.startsWith("%") ? go(part.slice(1)) : row.append(part);
     if (bytes !== null) row.append(`, ${formatBytes(bytes)}`);
-    row.append(", by ");
+    row.append(step === null ? ", chosen by the frontend" : ", by ");
+    if (step === null) return;
     addButton(row, call, () => {
       this.view.openPanel("passes");
       this.view.lists.passes.findValue(step, value);

@@ -22,7 +22,7 @@ class View {
     this.panes = {};
     for (const name of ["source", "program", "code"]) this.panes[name] = new CodePane(section(name), this);
     this.details = new Details(document.getElementById("details"), this);
-    this.changes = new MemoryChanges(this, data.steps);
+    this.changes = new MemoryChanges(this, data.reused, data.steps);
     this.lists = {
       kernels: kernelList(section("kernels"), this),
       graph: nodeList(section("graph"), this, (file) => this.fileName(file)),
