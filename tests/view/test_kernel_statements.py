@@ -19,7 +19,7 @@ class Model(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = torch.exp(x)  # made of one statement
         y = y * 1
-        return torch.sin(y)  # made of two
+        return torch.tanh(y)  # made of two
 
 
 @pytest.fixture
@@ -59,14 +59,16 @@ def test_a_line_lights_its_statements_in_a_kernel_and_no_others(page: Page) -> N
     assert load.endswith("= p0[i0];")
     assert "= exp(" in exp
     rows = marked(page, "code", "kernel")
-    assert rows[0].startswith('extern "C" void map_exp_mul_sin_0(')
-    assert not any("inline" in row or "sin(" in row for row in marked(page, "code", "line"))
+    assert rows[0].startswith('extern "C" void map_exp_mul_tanh_0(')
+    lines = marked(page, "code", "line")
+    assert not any("inline" in row or "tanh(" in row for row in lines)
     assert page.locator(".panel[data-name=code] .line[data-pinned=head]").count() == 0
     choose_line(page, "# made of two")
-    sin, store = marked(page, "code", "statement")
-    assert "= sin(" in sin
+    tanh, store = marked(page, "code", "statement")
+    assert "= tanh(" in tanh
     assert store.startswith("p1[i0] =")
-    assert "cpp: kernels/cpp_map_exp_mul_sin_0.cpp" in page.locator("#details").inner_text()
+    details = page.locator("#details").inner_text()
+    assert "cpp: kernels/cpp_map_exp_mul_tanh_0.cpp" in details
 
 
 def test_a_line_that_is_chosen_shows_the_file_of_its_statements(page: Page) -> None:
@@ -83,7 +85,7 @@ def test_the_rows_of_loops_are_lit_by_the_line_that_they_compute(page: Page) -> 
     page.click("#emitters [data-emitter=loops]")
     choose_line(page, "# made of two")
     found = marked(page, "code", "line")
-    assert any(" = sin " in row for row in found)
+    assert any(" = tanh " in row for row in found)
     assert not any(" = exp " in row for row in found)
 
 
@@ -91,9 +93,9 @@ def test_a_statement_leads_back_to_its_line(page: Page) -> None:
     choose_line(page, "# made of two")
     click(page, "code", "= exp(")
     details = page.locator("#details")
-    assert details.locator("h2").inner_text() == "statement of kernel @map_exp_mul_sin_0"
+    assert details.locator("h2").inner_text() == "statement of kernel @map_exp_mul_tanh_0"
     assert "exp" in details.inner_text()
-    assert "aten.sin" not in details.inner_text()
+    assert "aten.tanh" not in details.inner_text()
     found = marked(page, "source", "inner")
     assert found == ["y = torch.exp(x)  # made of one statement"]
     assert any("kernel_call" in row for row in marked(page, "program", "line"))
@@ -101,18 +103,18 @@ def test_a_statement_leads_back_to_its_line(page: Page) -> None:
 
 def test_a_line_of_which_no_statement_is_left_marks_the_head(page: Page) -> None:
     choose_line(page, "y = y * 1")
-    page.select_option("#code-file", label="kernels/cpp_map_exp_mul_sin_0.cpp")
+    page.select_option("#code-file", label="kernels/cpp_map_exp_mul_tanh_0.cpp")
     (head,) = marked(page, "code", "head")
-    assert head.startswith('extern "C" void map_exp_mul_sin_0(')
+    assert head.startswith('extern "C" void map_exp_mul_tanh_0(')
     note = page.locator(".panel[data-name=code] .line[data-pinned=head] .code")
     assert note.get_attribute("data-note") == "no statement below is left of it"
     assert marked(page, "code", "statement") == []
 
 
 def test_a_kernel_is_shown_from_its_own_code_on(page: Page) -> None:
-    page.locator(".panel[data-name=kernels] .line", has_text="@map_exp_mul_sin_0").click()
+    page.locator(".panel[data-name=kernels] .line", has_text="@map_exp_mul_tanh_0").click()
     rows = marked(page, "code", "kernel")
-    assert rows[0].startswith('extern "C" void map_exp_mul_sin_0(')
+    assert rows[0].startswith('extern "C" void map_exp_mul_tanh_0(')
     assert any("exp(" in row for row in rows)
     assert marked(page, "code", "statement") == []
 
