@@ -409,3 +409,11 @@ def test_memory_that_no_pass_reused_is_said_to_be_the_frontends(opener: Opener) 
     details = page.locator("#details")
     assert "What was done to its memory" in details.inner_text()
     assert "reuse chosen by the frontend, not by a pass" in details.inner_text()
+
+
+def test_copies_are_found_before_nodes_whose_names_have_that_word(opener: Opener) -> None:
+    text = FUSED_COPY.replace("sin", "to_copy")
+    page = opener.open(format_view(viewed(text, [])), height=1000)
+    page.fill("#search", "copy")
+    page.locator("#results .group", has_text="nodes of the graph").wait_for()
+    assert page.locator("#results .group").first.inner_text() == "copies"

@@ -11,11 +11,13 @@ class SearchedTexts {
     const { kernels, nodes } = view.links;
     const named = [...this.named(wanted)];
     yield* named;
+    const isOfCopies = /cop(y|ies)/.test(wanted); // then they come before nodes such as _to_copy
+    if (isOfCopies) yield this.copies();
     yield { group: "kernels", rows: kernels.name.map((name, i) => `@${name}  kernel ${i + 1} of ${kernels.name.length}`), go: this.inList("kernels", "kernel") };
     const described = nodes.name.map((name, i) => [name, nodes.operator[i], nodes.module[i]].filter(Boolean).join("  "));
     yield { group: "nodes of the graph", rows: described, go: this.inList("graph", "node") };
     yield this.decisions();
-    yield this.copies();
+    if (!isOfCopies) yield this.copies();
     const shown = new Set(Object.values(view.panes).map(({ text }) => text));
     const searched = (text, go) => ({ group: text.name, rows: text.rows, go, isText: true, isShown: shown.has(text) });
     if (!named.length) yield searched(view.texts.program[0], this.inPane("program"));
