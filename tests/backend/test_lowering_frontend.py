@@ -8,6 +8,7 @@ import torch
 from torch._library.effects import EffectType
 
 import wrapperir
+from tests.backend.program_calls import Calls
 from tests.backend.test_constructs import map_rows, scan
 from tests.cli.files import invoke
 from tests.torch_release import BEFORE_2_13
@@ -175,11 +176,62 @@ def test_operators_that_stand_for_graphs(function: Any) -> None:
         torch.testing.assert_close(compiled(function)(x), function(x))
 
 
-def test_sizes_of_jagged_tensors_are_refused() -> None:
+def jagged(**settings: bool) -> torch.Tensor:
     rows = [torch.randn(2, 4), torch.randn(5, 4)]
-    x = torch.nested.nested_tensor(rows, layout=torch.jagged)
-    with pytest.raises(Exception, match=r"WIR604: .*the size of a jagged tensor"):
-        compiled(lambda x: x.sin())(x)
+    return torch.nested.nested_tensor(rows, layout=torch.jagged, **settings)
+
+
+def rows_and_size(x: torch.Tensor) -> Any:
+    return x.sin(), x.size(1)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        rows_and_size,
+        lambda x: x.softmax(-1).sum(1),
+        lambda x: torch.nested.to_padded_tensor(x, 0.0) + 1,
+        lambda x: x.unflatten(-1, (2, 2)).transpose(1, 2) * 2,
+    ],
+)
+def test_jagged_tensors(function: Any, calls: Calls) -> None:
+    x = jagged()
+    for _ in range(2):  # a second process would compile it too
+        torch._dynamo.reset()
+        results, expected = compiled(function)(x), function(x)
+        if function is rows_and_size:
+            (results, size), (expected, wanted) = results, expected
+            assert size == wanted
+        assert results.size() == expected.size()  # of the same rows
+        assert results.stride() == expected.stride()
+        if results.is_nested:
+            results, expected = results.values(), expected.values()
+        torch.testing.assert_close(results, expected)
+    assert calls.loads == 0
+
+
+def test_a_jagged_tensor_in_training() -> None:
+    layer = torch.nn.Linear(4, 6)
+    x = jagged(requires_grad=True)
+
+    def gradients(function: Any) -> Any:
+        loss = function(x).values().square().sum()
+        rows, weights = torch.autograd.grad(loss, (x, layer.weight))
+        return rows.values(), weights
+
+    def function(x: torch.Tensor) -> Any:
+        return layer(x).relu()
+
+    torch.testing.assert_close(gradients(compiled(function)), gradients(function))
+
+
+def test_arithmetic_with_the_size_of_a_jagged_tensor_is_refused() -> None:
+    def function(x: torch.Tensor) -> Any:
+        return x.size(1) * 2
+
+    message = rf"WIR604: .*the size of a jagged tensor, which mul uses,.*{__file__}:\d+"
+    with pytest.raises(Exception, match=message):
+        compiled(function)(jagged())
 
 
 @pytest.mark.parametrize(

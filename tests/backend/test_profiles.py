@@ -13,6 +13,7 @@ from torch._inductor import config
 from torch.profiler import ProfilerActivity, profile
 
 from tests.cli.files import invoke
+from wrapperir.frontend.kept_programs import SETTING
 
 EMITTERS = ("python", "cpp", "fx")
 MARK = re.compile(r"## Call CompiledFxGraph \w{20,} ##")
@@ -49,6 +50,22 @@ def _names(emitter: str) -> list[str]:
 def test_a_profile_has_the_mark_of_a_call(emitter: str) -> None:
     for names in (_names(emitter), _names("inductor")):
         assert len([name for name in names if MARK.fullmatch(name)]) == 1
+
+
+def test_a_profile_marks_the_programs_of_our_own_lowering(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv(SETTING)
+    for _ in range(2):  # the second one is loaded
+        torch._dynamo.reset()
+        options: Any = {"frontend": "lowering"}
+        compiled: Any = torch.compile(_function, backend="wrapperir", options=options)
+        x = torch.randn(8, 8, requires_grad=True)
+        compiled(x).sum().backward()
+        with profile(activities=[ProfilerActivity.CPU]) as profiled:
+            compiled(x).sum().backward()
+        names = [str(event.name) for event in profiled.events()]
+        assert len([name for name in names if MARK.fullmatch(name)]) == 2
 
 
 @pytest.mark.parametrize("emitter", EMITTERS)

@@ -9,9 +9,9 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.utils import _pytree as pytree
 
 from wrapperir.emit import compile_program
-from wrapperir.frontend.lowering.compile import boxed
 from wrapperir.frontend.lowering.decompositions import table
 from wrapperir.frontend.lowering.lower import LoweringStages, lower_to_program
+from wrapperir.frontend.profile_marks import marking
 from wrapperir.ir import ExternKernelLine
 from wrapperir.verify import verify
 
@@ -34,7 +34,7 @@ def compiled(
             loaded = compile_program(
                 lowered.program, emitter=emitter, constants=lowered.constants
             )
-        return boxed(loaded)
+        return marking(loaded, "")
 
     backend: Any = aot_autograd(
         fw_compiler=compile, bw_compiler=compile, decompositions=dict(table())

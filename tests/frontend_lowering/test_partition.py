@@ -9,9 +9,9 @@ from torch._dynamo.backends.common import aot_autograd
 from torch.nn import functional
 
 from tests.frontend_lowering.lowered import copied
-from wrapperir.frontend.lowering.compile import boxed
 from wrapperir.frontend.lowering.decompositions import table
 from wrapperir.frontend.lowering.partition import partition
+from wrapperir.frontend.profile_marks import marking
 
 X = torch.randn(2, 3, 9, 8, requires_grad=True)
 SOLID = torch.randn(1, 2, 5, 6, 4, requires_grad=True)
@@ -32,7 +32,7 @@ def _saved(function: Callable[..., Any], *given: torch.Tensor) -> list[torch.fx.
 
     def compile(module: torch.fx.GraphModule, _: Sequence[Any]) -> Any:
         graphs.append(module.graph)
-        return boxed(lambda values: module(*values))
+        return marking(lambda values: module(*values), "")
 
     backend: Any = aot_autograd(
         fw_compiler=compile,

@@ -71,7 +71,7 @@ def view(
     """
     if scope.types[source] == type:
         return source
-    _assert_layout(scope, source, provenance)
+    assert_layout(scope, source, f"%{source} is not as in the example", provenance)
     return append_view(scope, name, source, type, provenance)
 
 
@@ -92,7 +92,10 @@ def append_view(
     return result
 
 
-def _assert_layout(scope: GraphScope, name: str, provenance: wir.Provenance) -> None:
+def assert_layout(
+    scope: GraphScope, name: str, message: str, provenance: wir.Provenance | None
+) -> None:
+    """Append a check of a tensor's size and stride, unless they are known."""
     type = scope.types[name]
     if name in scope.laid_out or not isinstance(type, wir.TensorType):
         return
@@ -102,7 +105,7 @@ def _assert_layout(scope: GraphScope, name: str, provenance: wir.Provenance) -> 
             buffer=name,
             size=type.size,
             stride=type.stride,
-            message=f"%{name} is not as in the example",
+            message=message,
             provenance=provenance,
         )
     )

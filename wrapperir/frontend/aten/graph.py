@@ -13,12 +13,18 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.frontend.aten.arguments import assert_layout
 from wrapperir.frontend.aten.collectives import lower_collectives
 from wrapperir.frontend.aten.operators import lower_operator
 from wrapperir.frontend.aten.scope import Elements, GraphScope, Poison, take
 from wrapperir.frontend.aten.storage_offsets import NOWHERE, Place
 from wrapperir.frontend.aten.symbols import define_symbols, value_facts
-from wrapperir.frontend.aten.values import NO_VALUE, SCALARS
+from wrapperir.frontend.aten.values import (
+    NO_VALUE,
+    SCALARS,
+    is_jagged_size,
+    unsupported,
+)
 
 
 def lower_given(
@@ -31,8 +37,14 @@ def lower_given(
     Their storage offsets are those of ``places``, by default of the examples.  Inputs
     without a type are added to the diagnostics.
     """
+    for node in given:
+        _refuse_used_size(node)
     names = {node: scope.new_name(node.name) for node in given}
-    facts = [value_facts(name, node.meta["val"]) for node, name in names.items()]
+    facts = [
+        value_facts(name, node.meta["val"])
+        for node, name in names.items()
+        if not is_passed_object(node)
+    ]
     symbols = define_symbols(scope, list(itertools.chain.from_iterable(facts)))
     for node, name in names.items():
         value = node.meta["val"]
@@ -41,6 +53,7 @@ def lower_given(
         except DiagnosticError as error:
             scope.poison(node, *error.diagnostics)
             continue
+        place = NOWHERE
         if places is not None and isinstance(type, wir.TensorType):
             place = places.get(str(node.target), NOWHERE)
             offset = place.offset
@@ -51,6 +64,9 @@ def lower_given(
         made = scope.shared.origins.given(node)
         scope.shared.inputs.append(wir.Input(name=name, type=type, provenance=made))
         scope.declare_root(name, type)
+        if place.guarded is not None:
+            # PyTorch may have made the input of several that share memory: it has no guard.
+            assert_layout(scope, name, "input", made)
         if isinstance(value, bool | int):
             # The graph was specialised for this value.
             symbol = take(scope.shared.symbols, f"{name}_value")
@@ -60,7 +76,7 @@ def lower_given(
                     symbol=symbol, lower=fixed, upper=fixed, source=source
                 )
             )
-        if isinstance(value, SCALARS):
+        if isinstance(value, SCALARS) and not is_passed_object(node):
             scope.values[node] = scope.lower_scalar(value)
         elif value is None or isinstance(value, str):
             scope.values[node] = value
@@ -77,9 +93,24 @@ def _input_type(scope: GraphScope, node: torch.fx.Node) -> wir.ValueType:
 
 
 def is_passed_object(node: torch.fx.Node) -> bool:
-    """Say whether an input is an object, such as a mesh, that a graph at most returns."""
-    is_object = isinstance(node.meta.get("val"), FakeScriptObject)
+    """Say whether an input is an object that a graph at most returns.
+
+    Such are meshes of distributed tensors and sizes of jagged tensors.
+    """
+    value = node.meta.get("val")
+    is_object = isinstance(value, FakeScriptObject) or is_jagged_size(value)
     return is_object and all(user.op == "output" for user in node.users)
+
+
+def _refuse_used_size(node: torch.fx.Node) -> None:
+    """Refuse an input that is the size of a jagged tensor, if the graph computes with it.
+
+    Raises:
+        DiagnosticError: WIR604, it does.
+    """
+    if is_jagged_size(node.meta.get("val")) and not is_passed_object(node):
+        user = next(user for user in node.users if user.op != "output")
+        raise unsupported(f"the size of a jagged tensor, which {user.name} uses,")
 
 
 def _input_offset(

@@ -60,16 +60,12 @@ _EQUAL: "WeakKeyDictionary[Any, tuple[int, dict[Any, Any]]]" = WeakKeyDictionary
 """How many guards of an environment have been looked at, and what they say is equal."""
 
 
-def refuse_jagged_size(value: Any) -> None:
-    """Refuse an input that is the size of a jagged tensor, which is not a number.
-
-    Raises:
-        DiagnosticError: WIR604, it is.
-    """
-    if is_symbolic(value):
-        known: Any = value.node.shape_env.backed_var_to_val
-        if isinstance(known.get(expr_of(value)), SingletonInt):
-            raise _unsupported("the size of a jagged tensor")
+def is_jagged_size(value: Any) -> bool:
+    """Say whether a value is the size of a jagged tensor, which is not a number."""
+    if not is_symbolic(value):
+        return False
+    known: Any = value.node.shape_env.backed_var_to_val
+    return isinstance(known.get(expr_of(value)), SingletonInt)
 
 
 def original_expr_of(value: Any) -> Any:
@@ -113,14 +109,14 @@ def lower_type(value: Any) -> wir.ValueType:
         return wir.TupleType(tuple(map(lower_type, leaves_of(value))))
     if value is None:
         return NO_VALUE
-    raise _unsupported(f"a value of type {type(value).__name__}")
+    raise unsupported(f"a value of type {type(value).__name__}")
 
 
 def _lower_tensor_type(value: torch.Tensor) -> wir.TensorType:
     if value.layout is not torch.strided:
-        raise _unsupported(f"a tensor of layout {value.layout}")
+        raise unsupported(f"a tensor of layout {value.layout}")
     if is_traceable_wrapper_subclass(value):
-        raise _unsupported(f"a {type(value).__name__}")
+        raise unsupported(f"a {type(value).__name__}")
     return wir.TensorType(
         dtype=lower_dtype(value.dtype),
         size=tuple(lower_extent(extent) for extent in value.size()),
@@ -188,5 +184,6 @@ def lower_extent(value: int | torch.SymInt) -> wir.Expr:
     return value if isinstance(value, int) else lower_size(expr_of(value))
 
 
-def _unsupported(what: str) -> DiagnosticError:
+def unsupported(what: str) -> DiagnosticError:
+    """Return WIR604 for a value that has no type."""
     return Code.UNSUPPORTED_VALUE.error(f"{what} has no type in a program")

@@ -21,6 +21,7 @@ from wrapperir.frontend.inductor.program_cache import cached_by, can_keep_progra
 from wrapperir.frontend.inductor.shared_patch import SharedPatch
 from wrapperir.frontend.kept_programs import KeptProgram, format_kept, parse_kept
 from wrapperir.frontend.output_code import is_shown
+from wrapperir.frontend.profile_marks import marking
 
 
 class KeptCode(OutputCode):
@@ -54,7 +55,7 @@ class KeptCode(OutputCode):
     ) -> None:
         """Load the program that was read."""
         with unset_fake_temporarily():  # constants are real tensors
-            self.call = parse_kept(self.text).load(self.constants)
+            self.call = marking(parse_kept(self.text).load(self.constants), self.text)
 
     def set_triton_bundle(self, triton_bundle: Any) -> None:
         """Do nothing: emitted files hold their kernels."""

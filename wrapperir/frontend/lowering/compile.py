@@ -17,8 +17,8 @@ from wrapperir.diagnostics import Code, DiagnosticError, Note, first_line
 from wrapperir.emit import OutputCode
 from wrapperir.frontend import Lowered
 from wrapperir.frontend.aten.attention import densify_masks
+from wrapperir.frontend.aten.negated_inputs import NegatedInputs, negate_inputs
 from wrapperir.frontend.aten.storage_offsets import example_offsets, input_places
-from wrapperir.frontend.aten.values import refuse_jagged_size
 from wrapperir.frontend.donation import donated_inputs, keep_apart, retaining
 from wrapperir.frontend.failures import (
     ReportFailure,
@@ -52,6 +52,7 @@ from wrapperir.frontend.named_program import name_program
 from wrapperir.frontend.output_code import show_output_code, show_texts
 from wrapperir.frontend.passed_objects import PassedObjects, PassedResult
 from wrapperir.frontend.preparation import Prepare, prepare_nothing
+from wrapperir.frontend.profile_marks import marking
 from wrapperir.frontend.user_names import UserNames, dynamo_names
 from wrapperir.ir import KernelDefinitionLine, Program
 
@@ -139,7 +140,8 @@ def compile_graph(
                     accumulate_rows(module.graph)
                 accumulate_products(module.graph)
             pad_rows(module, saves=saves)
-            traced = _TracedGraph(module, inputs, backward, settings, names)
+            negated = negate_inputs(module.graph)
+            traced = _TracedGraph(module, inputs, backward, settings, names, negated)
             return compile_or_fall_back(
                 lambda: traced.compile(compile, prepare),
                 None if fall_back is None else lambda: fall_back(module, inputs, backward),
@@ -192,6 +194,7 @@ class _TracedGraph:
     backward: bool
     settings: LoweringSettings
     user_names: UserNames
+    negated: NegatedInputs
 
     def compile(self, compile: CompileProgram, prepare: Prepare) -> Any:
         """Return the compiled code of the program that is kept, or of a new one."""
@@ -203,7 +206,7 @@ class _TracedGraph:
             key = None if cache is None else self._key(donated)
             if cache is None or key is None:
                 prepare(is_new=True)
-                return boxed(self._compile_anew(compile, donated)[0])
+                return self._compile_anew(compile, donated)[0]
             kept = find_program(cache, key)
             if kept is not None:
                 with contextlib.suppress(OSError):  # then it is compiled anew
@@ -212,7 +215,7 @@ class _TracedGraph:
             guards = guard_count(self.module.graph)
             loaded, made = self._compile_anew(compile, donated)
             if made is None:
-                return boxed(loaded)
+                return loaded
             # Guards that this has added would be missing where the program is loaded.
             if guards == guard_count(self.module.graph):
                 keep_program(cache, key, made)
@@ -222,13 +225,15 @@ class _TracedGraph:
         """Return a loaded program as AOTAutograd calls it, and keeps it if it is to."""
         keeper = self.settings.keeper
         if keeper is None:
-            return boxed(loaded)
+            return loaded
         with unset_fake_temporarily():
             held = _held_tensors(self.module)
         constants = {name: held[name] for name in kept.constants.values()}
         return keeper.code(kept, constants, loaded)
 
     def _key(self, donated: frozenset[int]) -> str | None:
+        if self.negated.positions:
+            return None  # what is kept has nothing around it
         settings = self.settings
         tag: str = torch.compiler.config.cache_key_tag
         chosen = [settings.cache_key, settings.rounding, settings.times_configs, tag]
@@ -237,7 +242,7 @@ class _TracedGraph:
 
     def _load(self, kept: KeptProgram) -> "Loaded":
         with unset_fake_temporarily():
-            loaded = kept.load(_held_tensors(self.module))
+            loaded = marking(kept.load(_held_tensors(self.module)), kept.text)
         show_texts(lambda: kept.program, kept.text, kept.suffix)
         report_strides(kept.strides)
         return loaded
@@ -266,7 +271,8 @@ class _TracedGraph:
             kept = evolve(
                 kept_program(codes[0], names, given, not_donated), strides=strides
             )
-        return (retaining(loaded, given) if given else loaded), kept
+        run = retaining(loaded, given) if given else loaded
+        return marking(run, codes[0].text if codes else ""), kept
 
     def _with_objects(self, loaded: "Loaded") -> "Loaded":
         """Return the callable of the graph, which returns its own objects too."""
@@ -288,7 +294,7 @@ class _TracedGraph:
             for position, node in enumerate(results)
             if node in places
         ]
-        return passed.around(loaded)
+        return passed.around(self.negated.around(loaded))
 
     def _lower(self, donated: frozenset[int]) -> Lowered:
         # Not where a kept program is loaded, which is quicker without these modules.
@@ -299,8 +305,6 @@ class _TracedGraph:
         names = self.user_names.of_traced(graph, backward=self.backward)
         rounding = Rounding(self.settings.rounding)
         try:
-            for node in graph.find_nodes(op="placeholder"):
-                refuse_jagged_size(node.meta.get("val"))
             places = input_places(graph, example_offsets(graph))
             stages = lower_to_program(
                 self.module,
@@ -361,13 +365,3 @@ def _with_first_configs(program: Program) -> Program:
         for line in program.definitions
     )
     return evolve(program, definitions=definitions)
-
-
-def boxed(function: Callable[[list[Any]], Any]) -> Any:
-    """Have AOTAutograd give a function one list, which it empties."""
-
-    def call(args: list[Any]) -> Any:
-        return function(args)
-
-    vars(call)["_boxed_call"] = True
-    return call

@@ -167,6 +167,7 @@ _UNARY: dict[str, tuple[Compute, KIND]] = {
     **{name: (plain(Op(name)), _FLOAT) for name in _FUNCTIONS},
     "abs": (plain(Op.ABS), KIND.DEFAULT),
     "neg": (plain(Op.NEG), KIND.DEFAULT),
+    "_neg_view": (plain(Op.NEG), KIND.DEFAULT),  # nothing else is told what is negated
     "sign": (plain(Op.SIGN), KIND.DEFAULT),
     "floor": (plain(Op.FLOOR), KIND.DEFAULT),
     "ceil": (plain(Op.CEIL), KIND.DEFAULT),

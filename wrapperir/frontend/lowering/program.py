@@ -5,11 +5,13 @@ from typing import Any
 
 import torch
 from attrs import define, evolve, field
+from torch._library.utils import is_builtin
+from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
 from wrapperir import ir as wir
 from wrapperir.diagnostics import DiagnosticError
-from wrapperir.frontend.aten.arguments import append_view
+from wrapperir.frontend.aten.arguments import append_view, assert_layout
 from wrapperir.frontend.aten.graph import lower_nodes
 from wrapperir.frontend.aten.scope import Elements, GraphScope, Poison
 from wrapperir.frontend.lowering.graph import LoweredGraph
@@ -223,12 +225,15 @@ class ScheduleLines:
                     values.append(None if leaf is None else scope.lower_scalar(leaf))
             value: Any = pytree.tree_unflatten(values, spec)
             scope.values[source] = tuple(value) if isinstance(value, list) else value
-        reported = len(scope.shared.diagnostics)
+        reported, before = len(scope.shared.diagnostics), len(scope.lines)
         lower_nodes(scope, [node])
         if len(scope.shared.diagnostics) > reported:
             raise DiagnosticError(*scope.shared.diagnostics[reported:])
         if is_product(node) and is_padded(node.meta["val"]):
             self._allocate_result()
+        checked = _is_custom(node.target) and any(
+            isinstance(line, wir.ExternKernelLine) for line in scope.lines[before:]
+        )
         results = iter(call.writes)
         value = scope.values.get(node)
         examples: Any = node.meta.get("val")
@@ -238,6 +243,14 @@ class ScheduleLines:
                     self._name_result(next(results), value[number])
         elif isinstance(examples, torch.Tensor):
             self._name_result(next(results), value)
+        if checked:
+            for buffer in call.writes:
+                self._check_layout(self.names[buffer], node)
+
+    def _check_layout(self, name: str, node: torch.fx.Node) -> None:
+        """Check what a custom operator returned: its fake implementation may be wrong."""
+        subject = f"torch.ops.{node.target}"
+        assert_layout(self.scope, name, subject, self.scope.provenance(node))
 
     def _allocate_result(self) -> None:
         """Have the last call write to memory in the layout of its result."""
@@ -265,6 +278,11 @@ class ScheduleLines:
     def _name_result(self, buffer: str, value: Any) -> None:
         assert isinstance(value, wir.BufferRef)
         self.names[buffer] = value.name
+
+
+def _is_custom(operator: object) -> bool:
+    """Say whether an operator is not one of PyTorch's."""
+    return isinstance(operator, OpOverload) and not is_builtin(operator)
 
 
 def _renderer_of(kernel: LoopKernel) -> Renderer:
