@@ -234,6 +234,29 @@ def test_arithmetic_with_the_size_of_a_jagged_tensor_is_refused() -> None:
         compiled(function)(jagged())
 
 
+class Named(torch.Tensor):
+    """A subclass that passes all functions on."""
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        parent: Any = super()
+        return parent.__torch_function__(func, types, args, kwargs or {})
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=TypeError,
+    reason="a mode of PyTorch's in a first call refuses operators on subclasses",
+)
+def test_a_subclass_of_tensors_in_the_first_call_of_an_fx_graph() -> None:
+    x: Any = torch.randn(3).as_subclass(Named)
+    torch.testing.assert_close(
+        compiled(lambda x: x.sin() * 2, emitter="fx")(x), x.sin() * 2
+    )
+
+
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [
