@@ -1,5 +1,6 @@
 """The copies that a kernel makes: elements that it writes to a buffer as they are."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf, prod
 
@@ -87,12 +88,16 @@ def _joined(stores: Sequence[_KernelStore]) -> tuple[KernelCopy, ...]:
 
     It has no count where a later store may write over what is copied.
     """
+    later: defaultdict[str, list[_AccessPlace | None]] = defaultdict(list)
+    kept: list[bool] = []
+    for each in reversed(stores):
+        places = later[each.target]
+        kept.append(all(_are_disjoint(each.place, other) for other in places))
+        places.append(each.place)
     found: dict[tuple[str, str], KernelCopy] = {}
-    for number, each in enumerate(stores):
+    for each, is_kept in zip(stores, reversed(kept), strict=True):
         if each.source is None or each.source == each.target:
             continue
-        later = (other for other in stores[number + 1 :] if other.target == each.target)
-        is_kept = all(_are_disjoint(each.place, other.place) for other in later)
         copy = KernelCopy(
             each.target,
             each.source,
