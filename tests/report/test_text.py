@@ -67,7 +67,7 @@ def test_a_small_last_piece_of_the_peak_is_told_from_most_of_it() -> None:
     report = MemoryReport(program="main", source="scalar.wir", versions=(version,))
     assert (
         "peak           16.3 KiB (16,704 bytes) at line 8, 1.000 of the lower bound\n"
-        "  most of it     16 KiB (16,384 bytes) taken at line 7, just before\n"
+        "  took most      16 KiB (16,384 bytes) at line 7, since memory last fell\n"
         "  taken for      %c\n"
     ) in format_report(report)
 

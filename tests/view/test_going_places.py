@@ -212,9 +212,13 @@ def test_what_the_call_is_given_has_the_node_that_made_it(opener: Opener) -> Non
     page.click("#peak")
     details = page.locator("#details")
     row = details.locator(".item", has_text="donated input").first
-    assert "donated input, made by sin (sin, m.py:7 in fc)" in row.inner_text()
+    assert "donated input, saved as sin (sin, m.py:7 in fc)" in row.inner_text()
     row.locator("button", has_text="%x").click()
     assert "aten.sin.default in fc" in details.inner_text()
+    page.evaluate("view.pin({ kind: 'node', index: 0 })")
+    assert "The program is given what was made of it" in details.inner_text()
+    details.locator("button", has_text="%x").click()
+    assert details.locator("h2").inner_text() == "value %x"
 
 
 def test_an_element_of_a_tuple_leads_to_the_call_that_makes_it(opener: Opener) -> None:
@@ -308,8 +312,8 @@ def test_what_passes_did_to_memory_is_listed_by_value_with_the_pass(
     summary.click()
     rows = page.locator("#memory-changes .place").all_inner_texts()
     shown = [row.replace(" ", "") for row in rows]
-    assert "%aplacedin%pool0at0,256bytes,byplan_memory" in shown
-    assert "%pool0givenmemoryofitsown,256bytes,byplan_memory" in shown
+    assert "%aplacedin%pool0at0,256bytes,byplan_memory(1of1)" in shown
+    assert "%pool0givenmemoryofitsown,256bytes,byplan_memory(1of1)" in shown
     page.locator("#memory-changes .place", has_text="%a").locator("button").first.click()
     details = page.locator("#details")
     assert details.locator("h2").inner_text() == "value %a"

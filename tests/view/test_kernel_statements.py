@@ -125,6 +125,21 @@ UNKNOWN = """\
 """
 
 
+def test_where_all_of_a_kernel_is_for_a_line_all_of_it_is_lit(
+    opener: Opener, tmp_path: Path
+) -> None:
+    text = write_model(tmp_path).replace('  mul: aten.mul.Tensor in "layer" at 2\n', "")
+    text = text.replace("from(relu, mul)", "from(relu)")
+    page = opener.open(format_view(viewed(text)), height=1000)
+    click(page, "source", "return scale(torch.relu(y))")
+    page.click("#emitters [data-emitter=cpp]")
+    page.select_option("#code-file", label="kernels/cpp_fused.cpp")
+    assert marked(page, "code", "head") == []
+    rows = marked(page, "code", "kernel")
+    assert rows[0].startswith('extern "C" void fused(')
+    assert any("p0[i] > 0" in row for row in rows)
+
+
 def test_where_statements_are_not_known_the_head_says_so(
     opener: Opener, tmp_path: Path
 ) -> None:

@@ -85,6 +85,34 @@ program @main(%x: f32[64]) {
     assert "placed in a pool at line 5" in shown
 
 
+def test_a_peak_in_a_pool_says_since_when_its_memory_is_held(opener: Opener) -> None:
+    text = """\
+wrapperir 1
+
+program @main(%x: f32[64]) {
+  %pool0 = allocate_pool pool[1024]
+  %a = place f32[64] in %pool0 at 0
+  extern_kernel aten.sin.out(%x, out = %a) writes(%a)
+  %b = extern_kernel aten.cos.default(%a) : f32[16]
+  %c = place f32[32] in %pool0 at 256
+  extern_kernel aten.exp.out(%x, out = %c) writes(%c)
+  free %a
+  free %c
+  free %pool0
+  return %b
+}
+"""
+    page = opener.open(format_view(viewed(text, [])), height=1000)
+    assert page.locator("#peak").inner_text() == "peak 1.06 KiB at line 8"
+    page.click("#peak")
+    shown = page.locator("#details").inner_text()
+    taken = "This line takes no more memory: a pool that was taken before has 128 bytes"
+    assert taken in shown
+    since = "As much has been held since line 7; at this line most of it has values."
+    assert since in shown
+    assert "Not counted: 256 bytes of inputs, constants and kept workspaces." in shown
+
+
 def test_the_peak_is_told_where_one_panel_is_shown(opener: Opener) -> None:
     page = opener.open(format_view(viewed(STEPS, [])), width=800, height=900)
     page.click("#peak")

@@ -50,6 +50,7 @@ def kind_data() -> dict[str, PageData]:
     return {
         "kinds": [kind.value for kind in BufferKind],
         "counted": [int(kind.counted) for kind in BufferKind],
+        "uncounted": UNCOUNTED,
     }
 
 

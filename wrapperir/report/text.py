@@ -117,7 +117,8 @@ def _rise(version: ProgramTimeline, memory: MemoryTimeline) -> Iterator[tuple[st
         yield "most of it", f"{given}; the largest is %{largest.name}{origin}"
         return
     if line != memory.peak_line:
-        yield "most of it", f"{_exact(bytes)} taken at {place(version, line)}, just before"
+        taken_at = f"{_exact(bytes)} at {place(version, line)}"
+        yield "took most", f"{taken_at}, since memory last fell"
     if largest is not None:
         value = largest.value_at(line)
         origin = f", from {value.provenance}" if value.provenance else ""

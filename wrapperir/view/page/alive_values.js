@@ -42,6 +42,7 @@ class AliveValues {
     const isPeak = line === peakLine;
     details.heading(`${isPeak ? "Alive at the peak" : "Alive here"} on ${name}: ${formatBytes(live[line])}`);
     if (held[line] !== live[line]) details.sentence(`Pools have ${formatBytes(held[line] - live[line])} more, which no value has here.`);
+    if (memory.uncounted[line]) details.sentence(`Not counted: ${formatBytes(memory.uncounted[line])} of ${this.view.data.uncounted}.`);
     if (isPeak) this.taken(memory, line);
     const given = found.filter((index) => buffers.line[index] < 0);
     const givenBytes = given.reduce((sum, index) => sum + buffers.size[index], 0);
@@ -51,16 +52,31 @@ class AliveValues {
   }
 
   // What the peak line takes, and which line before it took most.
-  taken({ peakRise: [riseLine, rise], buffers }, line) {
+  taken({ held, peakRise: [riseLine, rise], buffers }, line) {
     const { details } = this;
     const own = this.takenAt(buffers, line);
-    if (own !== undefined) this.largest(details.sentence(`This line takes ${formatBytes(buffers.size[own])}`), buffers, own, line);
+    const isHigher = held[line] > (held[line - 1] ?? 0);
+    if (own !== undefined) {
+      const size = formatBytes(buffers.size[own]);
+      const text = isHigher ? `This line takes ${size}` : `This line takes no more memory: a pool that was taken before has ${size}`;
+      this.largest(details.sentence(text), buffers, own, line);
+    }
+    if (!isHigher) this.since(held, line);
     const most = this.takenAt(buffers, riseLine);
     if (riseLine === line || most === undefined) return;
     const row = details.sentence("Before it, since memory last fell, ");
     details.goTo(row, { kind: "line", index: riseLine }, `line ${this.view.links.lines.number[riseLine]}`);
     row.append(`took most: ${formatBytes(rise)}`);
     this.largest(row, buffers, most, riseLine);
+  }
+
+  // From which line on as much memory has been held as at a later one.
+  since(held, line) {
+    let first = line;
+    while (first > 0 && held[first - 1] === held[line]) first -= 1;
+    const row = this.details.sentence("As much has been held since ");
+    this.details.goTo(row, { kind: "line", index: first }, `line ${this.view.links.lines.number[first]}`);
+    row.append("; at this line most of it has values.");
   }
 
   // The largest buffer whose memory a line takes, if there is one.
@@ -100,7 +116,7 @@ class AliveValues {
       where.append(` as %${buffers.name[index]}, reused at `);
       number(maker);
     }
-    details.madeBy(where, name, isResult && maker === first ? "by " : first < 0 ? ", made by " : "made by ");
+    details.madeBy(where, name, isResult && maker === first ? "by " : first < 0 ? ", saved as " : "made by ");
     addSpan(where, `alive at ${lifetime(view.data.memory, buffers, index)}`, "facts");
   }
 }

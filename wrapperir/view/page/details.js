@@ -25,7 +25,8 @@ class Details {
     const found = [...lit.lines].sort((a, b) => a - b);
     const isPeak = this.isPeak(lit.target);
     if (isPeak) new AliveValues(this).show(lit.target.index);
-    this.lines(found);
+    if (found.length) this.lines(found);
+    else this.given(lit);
     this.memory(lit.target);
     this.copies(lit);
     if (lit.target.kind !== "kernel") this.kernels([...lit.kernels]);
@@ -115,13 +116,19 @@ class Details {
     if (bytes !== null) addSpan(this.element, `${formatBytes(bytes)} of memory traffic`, "hint");
   }
 
+  // What another program made of what no line came from, and gives to this one.
+  given({ nodes }) {
+    const ofNodes = ([, made]) => made.some((node) => nodes.has(node));
+    const found = [...this.view.links.nodesOfValue].filter(ofNodes).map(([name]) => name);
+    addSpan(this.element, "No line of the program came from it.", "hint");
+    if (!found.length) return;
+    this.heading("The program is given what was made of it");
+    this.list(found, (row, name) => this.goTo(row, { kind: "value", index: name }, `%${name}`, "mono"));
+  }
+
   // Lines, those of equal layers together.
   lines(found) {
-    const { lines, nodes } = this.view.links;
-    if (!found.length) {
-      addSpan(this.element, "No line of the program came from it.", "hint");
-      return;
-    }
+    const { lines } = this.view.links;
     this.heading(found.length === 1 ? "Line of the program" : `${found.length} lines of the program`);
     this.list(groupBy(found, (line) => lines.alike[line]), (row, [line, ...others]) => {
       this.line(row, line);

@@ -116,9 +116,12 @@ class Links {
     return this.nodesOfRow(kernel, row)?.some((node) => lit.nodes.has(node)) ? "statement" : "kernel";
   }
 
-  // Says why no statement of a kernel belongs to some nodes; "" if one does.
+  // Says why no statement of a kernel belongs to some nodes; "" if one does, and undefined if
+  // its statements are not known and all of them do.
   missingStatement(kernel, nodes) {
     const { statements: { [kernel]: statements } } = this;
+    const isAll = (line) => this.lines.nodes[line].every((node) => nodes.has(node));
+    if (!statements.size && this.kernels.calls[kernel].every(isAll)) return undefined;
     if (!statements.size) return "which of the statements below belong to it is not known";
     const isFor = (found) => found.some((node) => nodes.has(node));
     return [...statements.values()].some(isFor) ? "" : "no statement below is left of it";
@@ -136,7 +139,10 @@ class Links {
       if (this.lines.kernel[line] !== null) found.kernels.add(this.lines.kernel[line]);
     }
     if (!["kernel", "kernels", "line", "lines", "operator"].includes(target.kind)) {
-      for (const kernel of found.kernels) found.missing.set(kernel, this.missingStatement(kernel, found.nodes));
+      for (const kernel of found.kernels) {
+        const missing = this.missingStatement(kernel, found.nodes);
+        if (missing !== undefined) found.missing.set(kernel, missing);
+      }
     }
     for (const node of found.nodes) {
       this.nodes.places[node].forEach((place, depth) => {

@@ -5,6 +5,7 @@
 class MemoryChanges {
   constructor(view, reused, steps) {
     this.view = view;
+    this.count = steps.length;
     const made = [{ call: "the frontend", memory: reused, step: null }, ...steps.map((each, step) => ({ ...each, step }))];
     this.all = made.flatMap(({ call, memory, step }) =>
       memory.value.map((value, at) => ({
@@ -43,6 +44,7 @@ class MemoryChanges {
       this.view.openPanel("passes");
       this.view.lists.passes.findValue(step, value);
     }).className = "link";
+    row.append(` (${step + 1} of ${this.count})`);
   }
 }
 
