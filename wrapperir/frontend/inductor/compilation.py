@@ -22,7 +22,7 @@ from torch.utils import _pytree as pytree
 
 from wrapperir.frontend import Lowered
 from wrapperir.frontend.aten.attention import densify_masks, shorten_attention
-from wrapperir.frontend.aten.negated_inputs import negate_inputs
+from wrapperir.frontend.aten.marked_inputs import mark_inputs
 from wrapperir.frontend.failures import ReportFailure, compile_or_fall_back
 from wrapperir.frontend.inductor.compile import CompileLowered
 from wrapperir.frontend.inductor.compile_processes import (
@@ -230,14 +230,14 @@ def compile_inner(
     # enters the scope by itself.
     backward = bool(kwargs.get("is_backward"))
     shorten_attention(graph.graph)
-    negated = negate_inputs(graph.graph)
-    if has_objects(graph, inputs) or uses_streams(graph) or negated.positions:
+    marked = mark_inputs(graph.graph, conjugated=False)
+    if has_objects(graph, inputs) or uses_streams(graph) or marked.views:
         # What is kept for later processes has nothing around it, and streams are objects
         # of Dynamo's in this one.
         cache_key = None
     asserts = config.alignment_asserts
     session = Session(
-        lambda lowered, show: negated.around(compile(lowered, backward, show)),
+        lambda lowered, show: marked.around(compile(lowered, backward, show)),
         asserts,
         is_kept=cache_key is not None,
     )

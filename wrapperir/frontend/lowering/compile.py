@@ -17,7 +17,7 @@ from wrapperir.diagnostics import Code, DiagnosticError, Note, first_line
 from wrapperir.emit import OutputCode
 from wrapperir.frontend import Lowered
 from wrapperir.frontend.aten.attention import densify_masks
-from wrapperir.frontend.aten.negated_inputs import NegatedInputs, negate_inputs
+from wrapperir.frontend.aten.marked_inputs import MarkedInputs, mark_inputs
 from wrapperir.frontend.aten.storage_offsets import example_offsets, input_places
 from wrapperir.frontend.donation import donated_inputs, keep_apart, retaining
 from wrapperir.frontend.failures import (
@@ -140,8 +140,8 @@ def compile_graph(
                     accumulate_rows(module.graph)
                 accumulate_products(module.graph)
             pad_rows(module, saves=saves)
-            negated = negate_inputs(module.graph)
-            traced = _TracedGraph(module, inputs, backward, settings, names, negated)
+            marked = mark_inputs(module.graph, conjugated=True)
+            traced = _TracedGraph(module, inputs, backward, settings, names, marked)
             return compile_or_fall_back(
                 lambda: traced.compile(compile, prepare),
                 None if fall_back is None else lambda: fall_back(module, inputs, backward),
@@ -194,7 +194,7 @@ class _TracedGraph:
     backward: bool
     settings: LoweringSettings
     user_names: UserNames
-    negated: NegatedInputs
+    marked: MarkedInputs
 
     def compile(self, compile: CompileProgram, prepare: Prepare) -> Any:
         """Return the compiled code of the program that is kept, or of a new one."""
@@ -232,7 +232,7 @@ class _TracedGraph:
         return keeper.code(kept, constants, loaded)
 
     def _key(self, donated: frozenset[int]) -> str | None:
-        if self.negated.positions:
+        if self.marked.views:
             return None  # what is kept has nothing around it
         settings = self.settings
         tag: str = torch.compiler.config.cache_key_tag
@@ -294,7 +294,7 @@ class _TracedGraph:
             for position, node in enumerate(results)
             if node in places
         ]
-        return passed.around(self.negated.around(loaded))
+        return passed.around(self.marked.around(loaded))
 
     def _lower(self, donated: frozenset[int]) -> Lowered:
         # Not where a kept program is loaded, which is quicker without these modules.
