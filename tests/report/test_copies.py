@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from tests.report.test_explanation import explained
 from wrapperir.ir import KernelCopy, KernelDefinitionLine
 from wrapperir.report import (
@@ -163,3 +165,97 @@ origins {
     (line,) = explained("cat", text).lines
     (copy,) = line.copies
     assert (copy.nodes, copy.bytes, copy.returned) == (("cat",), 32, True)
+
+
+FLAG = """\
+wrapperir 1
+
+kernel_definition @checked cpp(x: read f32*, y: write f32*, z: write f32*, \
+fault: read_write i32*) {
+  entry = checked
+  metadata "copies.z.x" = 8
+  source {
+    | extern "C" void checked(const float*, float*, float*, int*) {}
+  }
+}
+
+program @main(%x: f32[8]) {
+  %y = allocate f32[8] from(index)
+  %z = allocate f32[8] from(clone)
+  %fault = allocate i32[1] workspace(zero_on_call) from(index)
+  kernel_call @checked(%x, %y, %z, %fault) from(index, clone)
+  free %fault
+  return %y, %z
+}
+
+origins {
+  index: aten.index.Tensor
+  clone: aten.clone.default
+}
+"""
+
+
+def test_the_flag_of_a_check_has_the_nodes_of_the_check() -> None:
+    program = parse_program(FLAG)
+    assert verify(program) == ()
+    writes = line_flow(program).writes[3]
+    assert {each.name: each.origins for each in writes} == {
+        "y": ("index",),
+        "z": ("clone",),
+        "fault": ("index",),
+    }
+
+
+@pytest.mark.parametrize("nodes", ["index", "index, clone"])
+def test_a_workspace_is_not_a_copy_or_in_place_of_one(nodes: str) -> None:
+    text = FLAG.replace("(zero_on_call) from(index)", f"(zero_on_call) from({nodes})")
+    program = parse_program(text)
+    ((reason,),) = copy_reasons(program, line_flow(program)).values()
+    assert (reason.values, reason.whole) == (("z",), True)
+
+
+def test_results_of_several_shapes_are_not_told_to_be_one_clones() -> None:
+    text = FLAG.replace('  metadata "copies.z.x" = 8\n', "")
+    text = text.replace("f32[8] from(clone)", "f32[4]")
+    text = text.replace("f32[8] from(index)", "f32[8]")
+    program = parse_program(text)
+    assert copy_reasons(program, line_flow(program)) == {}
+
+
+SCATTERED = """\
+wrapperir 1
+
+kernel_definition @fill cpp(x: read f32*, y: write f32*, z: write f32*) {
+  entry = fill
+  metadata "copies.y.x" = 8
+  source {
+    | extern "C" void fill(const float*, float*, float*) {}
+  }
+}
+
+program @main(%x: f32[8]) {
+  %y = allocate f32[3, 8] from(select_scatter, full)
+  %z = allocate f32[8, 3] from(clone, full, add)
+  kernel_call @fill(%x, %y, %z) from(full, select_scatter, add, clone)
+  free %y
+  return %z
+}
+
+origins {
+  full, select_scatter: aten.select_backward.default
+  add: aten.add.Tensor
+  clone: aten.clone.default
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "operator", ["aten.select_backward.default", "aten.select_scatter.default"]
+)
+def test_what_is_scattered_to_a_part_is_a_copy(operator: str) -> None:
+    program = parse_program(SCATTERED.replace("aten.select_backward.default", operator))
+    assert verify(program) == ()
+    ((copy, clone),) = copy_reasons(program, line_flow(program)).values()
+    assert (copy.sources, copy.values, copy.part_of) == (("x",), ("y",), "y")
+    assert (copy.nodes, copy.whole, copy.bytes) == (("select_scatter",), True, 32)
+    assert (clone.values, clone.nodes, clone.whole) == (("z",), ("clone",), False)

@@ -277,7 +277,7 @@ def test_a_kernel_that_does_more_also_copies() -> None:
     (copy,) = line.copies
     assert not copy.whole
     shown = format_explanation(explained("@fused", text))
-    words = "writes what it computes as clone lays it out, without another copy"
+    words = "writes what it computes as clone lays it out, without a copy"
     rest = ", and reads through t, 256 bytes, read by line 17, returned"
     assert f"      {words}{rest}\n" in shown
 

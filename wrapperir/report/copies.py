@@ -28,6 +28,13 @@ from wrapperir.report.line_flow import LineFlow, LineWrite, origins_of
 
 _COPIES = frozenset({"clone", "contiguous", "copy", "copy_"})
 _JOINS = frozenset({"cat", "concat", "concatenate", "hstack", "stack", "vstack"})
+_SCATTERS = frozenset(
+    {
+        *("as_strided_scatter", "constant_pad_nd", "diagonal_backward", "diagonal_scatter"),
+        *("pad", "select_backward", "select_scatter", "slice_backward", "slice_scatter"),
+    }
+)
+"""Operators that copy an operand to a part of a result."""
 _VIEWS = frozenset(
     {
         *("alias", "as_strided", "chunk", "detach", "diagonal", "expand", "expand_as"),
@@ -76,12 +83,12 @@ def copy_reasons(
     """Return why lines copy, by their indices.
 
     Kernels of the frontends here say what they copy.  That is told if it is for a node that
-    copies or joins, for a call that reads the copy, or only changes the layout.  Other
-    kernels copy as far as operators of their nodes tell: if a value that they write is what
-    a clone returns, if all its nodes are views, or if all others are computed by an
+    copies, joins or scatters, for a call that reads the copy, or only changes the layout.
+    Other kernels copy as far as operators of their nodes tell: if a value that they write
+    is what a clone returns, if all its nodes are views, or if all others are computed by an
     operator that reads what it writes.  A clone that other nodes of the value compute with
-    is not in memory.  A kernel of several loops may have several reasons.  ``values`` are
-    those of the symbols that bytes are counted with.
+    is not in memory.  Workspaces are not among the values.  A kernel of several loops may
+    have several reasons.  ``values`` are those of the symbols that bytes are counted with.
     """
     finder = _CopyFinder(program, flow, values or {})
     found: dict[int, tuple[CopyReason, ...]] = {}
@@ -109,6 +116,12 @@ class _CopyFinder:
         self._declared = DeclaredCopies(program)
         self._types = value_types(program, flow.effects)
         self._origins = flow.origins_of_values()
+        self._workspaces = {
+            made.name
+            for done in flow.effects
+            for made in done.definitions
+            if made.workspace is not None
+        }
         outputs = (x.name for x in program.outputs if isinstance(x, BufferRef))
         self._returned = {flow.roots.get(name, name) for name in outputs}
 
@@ -122,6 +135,8 @@ class _CopyFinder:
             declared.setdefault(copy.target, []).append(copy)
         groups: dict[tuple[str, ...], list[LineWrite]] = {}
         for value in self._flow.writes[index]:
+            if value.memory in self._workspaces:
+                continue
             if value.name in declared:
                 for is_computed in (False, True):
                     copies = [
@@ -152,6 +167,10 @@ class _CopyFinder:
         own = self._nodes(value.origins)
         others = [node.name for node in own if not _is_view(node)]
         copying = [x.name for x in own if operation(x) in _COPIES | _JOINS]
+        scatters = [x for x in own if operation(x) in _SCATTERS]
+        # Earlier ones fill what the last ones copy to: they may be of the same operator.
+        last = sorted(scatters, key=self._place)[-len(copies) :]
+        copying += [x.name for x in last]
         nodes = copying or [name for name in others if name in called]
         if not nodes and not made.issuperset(others):
             return None
@@ -205,6 +224,9 @@ class _CopyFinder:
             by_name = self._table.by_name
             viewed.update(name for name in through if _is_view(by_name.get(name)))
         names = [each.name for each in values]
+        whole = not {node.name for node in others} - {node.name for node in copies}
+        if not whole and len(names) > 1:  # it is not known which is laid out so
+            return None
         sources: tuple[str, ...] = ()
         layouts: tuple[str, ...] = ()
         if isinstance(line, ExternKernelLine):
@@ -214,7 +236,7 @@ class _CopyFinder:
             nodes=tuple(node.name for node in copies),
             views=self._sorted(viewed - {node.name for node in copies}),
             readers=tuple(readers),
-            whole=not {node.name for node in others} - {node.name for node in copies},
+            whole=whole,
             sources=sources,
             layouts=layouts,
             bytes=self._size(names[0]) if len(names) == 1 else None,

@@ -142,7 +142,7 @@ def _copy_words(copy: CopyReason) -> Iterator[str]:
         yield ", without reading it again"
     else:
         yield f"writes what it computes{to} as {listed(copy.nodes)} lays it out"
-        yield ", without another copy"
+        yield ", without a copy"
         yield f", and reads{views}" if views else ""
     if copy.layouts:
         yield f", from {' and '.join(copy.layouts[:-1])} to {copy.layouts[-1]}"

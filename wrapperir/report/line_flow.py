@@ -189,9 +189,11 @@ class _Values:
             else:
                 written.append(self._written(name, line, has_loops=has_loops))
         self.writes.append(tuple(written))
+        made_here = {made.name for made in done.definitions}
         for value in self.writes[-1]:
             self._writers[value.memory] = index
-            self._makers.pop(value.memory, None)
+            if value.memory not in made_here:  # the line of a workspace zeroes it
+                self._makers.pop(value.memory, None)
 
     def _written(self, name: str, line: BodyLine, *, has_loops: bool) -> LineWrite:
         root, all_origins = self._root(name), origins_of(line)

@@ -17,6 +17,12 @@ class Copies {
     return { own, others: found.filter((copy) => !own.includes(copy)) };
   }
 
+  // Those that are made, and those that are told of as there is none.
+  parted(found) {
+    const { whole } = this.copies;
+    return { made: found.filter((copy) => whole[copy]), unmade: found.filter((copy) => !whole[copy]) };
+  }
+
   // Lines and what they call have all that they make or read; a value has its own copies, and
   // nodes and places of the source those that are made for their nodes, or else of their views.
   isFor(copy, { target, nodes }) {
@@ -88,7 +94,7 @@ class Copies {
     else if (!isWhole) {
       row.append(" as ");
       for (const node of copies.nodes[copy]) details.node(row, node);
-      row.append("lays it out, without another copy");
+      row.append("lays it out, without a copy");
     }
     if (copies.views[copy].length) {
       row.append(isWhole || isStoredTwice ? " through these views: " : ", and reads through these views: ");

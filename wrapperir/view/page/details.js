@@ -180,10 +180,12 @@ class Details {
     this.list(found, (row, each) => changes.show(row, each));
   }
 
-  // Why there are copies for what is pinned, and then those that its lines make or read for others.
+  // Why there are copies for what is pinned, where there is none, and then the copies that its lines make or read for others.
   copies(lit) {
     const copies = new Copies(this.view.links);
     const { own, others } = copies.of(lit);
+    const { made, unmade } = copies.parted(own);
+    const { made: counted } = copies.parted(others);
     const show = (row, [copy, ...equal]) => {
       copies.show(this, row, copy);
       if (equal.length) {
@@ -193,14 +195,16 @@ class Details {
       }
     };
     const group = (found) => groupBy(found, (copy) => copies.likeness(copy));
-    if (own.length) {
-      const are = own.filter((copy) => this.view.links.copies.whole[copy]);
-      this.heading(are.length ? `Why there ${are.length === 1 ? "is a copy" : "are copies"}` : "Why there is no other copy");
-      this.list(group(own), show);
-    }
-    if (!others.length) return;
-    const count = others.length === 1 ? "1 copy" : `${others.length} copies`;
-    addOpener(addSpan(this.element, "", "item"), `its lines make or read ${count} for other nodes`, (place) => this.list(group(others), show, place));
+    const section = (title, found) => {
+      if (!found.length) return;
+      this.heading(title);
+      this.list(group(found), show);
+    };
+    section(`Why there ${made.length === 1 ? "is a copy" : "are copies"}`, made);
+    section(`Why there is no ${made.length ? "other " : ""}copy`, unmade);
+    if (!counted.length) return;
+    const count = counted.length === 1 ? "1 copy" : `${counted.length} copies`;
+    addOpener(addSpan(this.element, "", "item"), `its lines make or read ${count} for other nodes`, (place) => this.list(group(counted), show, place));
   }
 
   // A node with its operator, place and module.

@@ -12,12 +12,12 @@ class SearchedTexts {
     const named = [...this.named(wanted)];
     yield* named;
     const isOfCopies = /cop(y|ies)/.test(wanted); // then they come before nodes such as _to_copy
-    if (isOfCopies) yield this.copies();
+    if (isOfCopies) yield* this.copies();
     yield { group: "kernels", rows: kernels.name.map((name, i) => `@${name}  kernel ${i + 1} of ${kernels.name.length}`), go: this.inList("kernels", "kernel") };
     const described = nodes.name.map((name, i) => [name, nodes.operator[i], nodes.module[i]].filter(Boolean).join("  "));
     yield { group: "nodes of the graph", rows: described, go: this.inList("graph", "node") };
     yield this.decisions();
-    if (!isOfCopies) yield this.copies();
+    if (!isOfCopies) yield* this.copies();
     const shown = new Set(Object.values(view.panes).map(({ text }) => text));
     const searched = (text, go) => ({ group: text.name, rows: text.rows, go, isText: true, isShown: shown.has(text) });
     if (!named.length) yield searched(view.texts.program[0], this.inPane("program"));
@@ -79,15 +79,22 @@ class SearchedTexts {
     } };
   }
 
-  // The lines that copy, found by that word.
-  copies() {
+  // The lines that copy, and those that need no copy, found by that word.
+  *copies() {
     const { copies, lines } = this.view.links;
     const words = new Copies(this.view.links);
-    const rows = copies.line.map((_, copy) => words.text(copy));
-    return { group: "copies", rows, numbers: (copy) => lines.number[copies.line[copy]], go: (copy) => {
-      this.view.openPanel("program");
-      this.view.pin({ kind: "line", index: copies.line[copy] });
-    } };
+    const { made, unmade } = words.parted([...copies.line.keys()]);
+    const group = (title, own) => ({
+      group: title,
+      rows: own.map((copy) => words.text(copy)),
+      numbers: (at) => lines.number[copies.line[own[at]]],
+      go: (at) => {
+        this.view.openPanel("program");
+        this.view.pin({ kind: "line", index: copies.line[own[at]] });
+      },
+    });
+    yield group("copies", made);
+    yield group("written without a copy", unmade);
   }
 
   // The rows of what a pass changed, with their signs.
