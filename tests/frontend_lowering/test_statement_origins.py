@@ -9,6 +9,7 @@ from wrapperir.frontend.lowering.exported import lower_exported
 from wrapperir.lowering.cpp.renderer import CppRenderer
 from wrapperir.lowering.kernel import KernelLaunch
 from wrapperir.lowering.renderer import KernelSequence, LoopKernel, Renderer
+from wrapperir.lowering.substitution import computed_origins
 from wrapperir.lowering.triton.renderer import TritonRenderer
 from wrapperir.view.kernel_sources import rows_of_launches
 
@@ -86,12 +87,12 @@ def test_statements_of_reductions_have_their_nodes(renderer: type[Renderer]) -> 
 
 def test_a_statement_that_computes_two_equal_nodes_has_both() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
-        return x.exp().sin() * x.exp().cos()
+        return x.exp().sqrt() * x.exp().log()
 
     (launch,) = launches_of(function, torch.randn(64))
     found = statements(CppRenderer(), launch.kernel)
     assert rows_with(found, "exp(") == [{"exp", "exp_1"}]
-    assert rows_with(found, "sin(") == [{"sin"}]
+    assert rows_with(found, "sqrt(") == [{"sqrt"}]
 
 
 def test_rows_of_a_kernel_of_several_launches_have_the_nodes_of_each() -> None:
@@ -121,3 +122,38 @@ def test_the_functions_of_a_sequence_and_their_calls_have_their_nodes() -> None:
     assert rows_with(found, " cos(") == [{"cos"}]
     calls = [nodes for row, nodes in found if row.endswith(";") and "(p0, p" in row]
     assert sorted(map(sorted, calls)) == [["cos", "sum_2"], ["sin", "sum_1"]]
+
+
+def scattered(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+    zeros = torch.zeros(3, 16, 32)
+    parts = [torch.select_scatter(zeros, each, 0, n) for n, each in enumerate((x, y, z))]
+    return (parts[0] + parts[1] + parts[2]).permute(1, 2, 0).contiguous()
+
+
+def viewed_sums(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> list[torch.Tensor]:
+    product = x.t().sin() * y.t()
+    return [product.sum(0), (z.sin() * 1).cos().sum(1)]
+
+
+@pytest.mark.parametrize("function", [scattered, viewed_sums])
+def test_parts_of_a_sequence_have_the_nodes_that_they_compute(
+    function: Callable[..., object],
+) -> None:
+    """Nodes that were fused, but are only stored by another part, are not a part's."""
+
+    class Module(torch.nn.Module):
+        def forward(self, *given: torch.Tensor) -> object:
+            return function(*given)
+
+    inputs = (torch.randn(16, 32), torch.randn(16, 32), torch.randn(16, 32))
+    stages = lower_exported(torch.export.export(Module(), inputs))
+    (joined,) = stages.joined
+    (rows,) = rows_of_launches([joined]).values()
+    assert [name for name, _ in rows.parts] == [x.kernel.name for x in joined.launches]
+    for (_, names), part in zip(rows.parts, joined.launches, strict=True):
+        computed = {x.name for x in computed_origins(part.kernel.nest)}
+        assert computed <= {*names}
+    if function is scattered:
+        assert rows.parts[0][1] == ("full",)
+    every = {name for _, names in rows.parts for name in names}
+    assert every >= {each.name for each in joined.origins}

@@ -42,6 +42,28 @@ def test_nodes_of_a_kernel_are_listed_by_its_parts(page: Page) -> None:
         assert "sin" not in second
 
 
+def test_views_of_no_part_are_listed_after_the_parts(opener: Opener) -> None:
+    class Scattered(torch.nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            zeros = torch.zeros(3, 16, 32)
+            z = [torch.select_scatter(zeros, part, 0, n) for n, part in enumerate((x, y))]
+            return (z[0] + z[1] + x).permute(1, 2, 0).contiguous()
+
+    inputs = torch.randn(16, 32), torch.randn(16, 32)
+    stages = lower_exported(torch.export.export(Scattered(), inputs))
+    text, positions = format_with_positions(stages.lowered.program)
+    shown = ProgramText(stages.lowered.program, text, positions)
+    view = view_program(shown, "model.py", {}, [], stages=links(stages))
+    (kernel,) = view.program.kernels
+    named = {node for _, part in kernel.parts for node in part}
+    left = {*view.program.lines[kernel.calls[0]].nodes} - named
+    assert [view.program.nodes[node].name for node in left] == ["permute"]
+    page = opener.open(format_view(view), height=1000)
+    page.evaluate("view.pin({ kind: 'kernel', index: 0 })")
+    details = page.locator("#details").inner_text()
+    assert "permute" in details.split("views that these read through")[1]
+
+
 def test_nodes_of_a_place_are_in_one_list(page: Page) -> None:
     page.evaluate("view.pin({ kind: 'node', index: 0 })")
     assert "in turn" not in page.locator("#details").inner_text()

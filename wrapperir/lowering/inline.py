@@ -16,7 +16,7 @@ After::
         store z[j0, j1] = w1
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from attrs import define, evolve, field, frozen
 
@@ -90,9 +90,22 @@ def producer_of(
         name in names and name not in axes for each in code for name in names_used(each)
     ):
         return None
+    origins = flat.stored.get(buffer, flat.origins)
+    others = {*flat.origins} - {*origins}
     return Producer(
-        code=code, store=store, axes=axes, origins=flat.stored.get(buffer, flat.origins)
+        code=tuple(_without_origins(each, others) for each in code),
+        store=store,
+        axes=axes,
+        origins=origins,
     )
+
+
+def _without_origins(
+    instruction: Instruction, others: Collection[NodeOrigin]
+) -> Instruction:
+    """Return an instruction without the nodes of equal ones that are for other buffers."""
+    own = tuple(each for each in instruction.origins if each not in others)
+    return instruction if own == instruction.origins else evolve(instruction, origins=own)
 
 
 def _inverse(

@@ -12,6 +12,7 @@ from wrapperir.ir import KernelDefinitionLine, NodeOrigin
 from wrapperir.lowering.kernel import KernelLaunch
 from wrapperir.lowering.renderer import LoopKernel
 from wrapperir.lowering.sequences import SequenceLaunch
+from wrapperir.lowering.substitution import computed_origins
 from wrapperir.plugin import plugin_manager
 
 
@@ -69,9 +70,25 @@ def _joined_parts(
     parts = launch.launches if isinstance(launch, SequenceLaunch) else ()
     before = [names for _, names in known] or [()] * len(parts)
     return tuple(
-        (part.kernel.name, tuple(dict.fromkeys((*names, *(x.name for x in part.origins)))))
-        for names, part in zip(before, parts, strict=True)
+        (part.kernel.name, tuple(dict.fromkeys((*names, *own))))
+        for names, own, part in zip(before, _nodes_of_parts(parts), parts, strict=True)
     )
+
+
+def _nodes_of_parts(parts: Sequence[KernelLaunch]) -> list[list[str]]:
+    """Return the names of the nodes that instructions of each part are for.
+
+    The origins of a part may also have nodes that another part computes for it, or computes
+    again.  Nodes without instructions in any part are in the parts whose origins have them.
+    """
+    computed = [
+        [origin.name for origin in computed_origins(part.kernel.nest)] for part in parts
+    ]
+    known = {name for names in computed for name in names}
+    return [
+        [*names, *(x.name for x in part.origins if x.name not in known)]
+        for names, part in zip(computed, parts, strict=True)
+    ]
 
 
 def rows_without_nodes(definition: KernelDefinitionLine) -> KernelRows:

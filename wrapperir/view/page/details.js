@@ -246,6 +246,11 @@ class Details {
       addSpan(this.element, `${at + 1} of ${parts.length}: ${name}`, "part mono");
       this.stacks(own.filter((node) => nodes.has(node)));
     });
+    const listed = new Set(parts.flatMap(([, own]) => own));
+    const left = found.filter((node) => !listed.has(node));
+    if (!parts.length || !left.length) return;
+    addSpan(this.element, "views that these read through", "part");
+    this.stacks(left);
   }
 
   // Nodes below the places of their stacks, the outermost first; those of equal layers together.
