@@ -18,26 +18,29 @@ from typing import Any
 from unittest import mock
 
 import torch
-from attrs import define
+from attrs import define, evolve
 
 import wrapperir.backend
 from bench.demo.models import DEMO
 from bench.model_run import ModelTask
 from wrapperir.frontend.inductor import block_lines, build, kernel_lines
 from wrapperir.frontend.inductor.kernel_origins import ComputedNodes
+from wrapperir.frontend.lowering import program as lowered_lines
 from wrapperir.frontend.provenance import TracedOrigins
-from wrapperir.ir import Program
+from wrapperir.ir import DefinitionLine, KernelDefinitionLine, Program
 from wrapperir.ir.blocks import walk_lines
 from wrapperir.text import format_program
 
 FINDERS: tuple[tuple[Any, str], ...] = (
     *((TracedOrigins, n) for n in ("provenance", "named", "origin", "include", "listed")),
     (ComputedNodes, "of"),
-    (kernel_lines, "separate_loops"),
+    (kernel_lines, "parts_of_values"),
+    (kernel_lines, "kernel_copies"),
+    *((lowered_lines, name) for name in ("launch_copies", "touched_elements")),
     (build, "with_memory_origins"),
     (block_lines, "with_memory_origins"),
 )
-"""The functions that find origins."""
+"""The functions that find origins, and what kernels copy and touch."""
 _ENDING = re.compile(r" (?:from|by)\((?:[^()\"]|\"(?:[^\"\\]|\\.)*\"|\([^()]*\))*\)")
 
 
@@ -70,10 +73,23 @@ def _timed(clock: Clock, owner: Any, name: str) -> Iterator[None]:
         yield
 
 
+def _without_facts(program: Program) -> Iterator[DefinitionLine]:
+    """Yield definitions without what reports say that kernels copy and touch."""
+    for line in program.definitions:
+        if isinstance(line, KernelDefinitionLine):
+            kept = [
+                e for e in line.metadata if not e[0].startswith(("copies.", "touched."))
+            ]
+            yield evolve(line, metadata=tuple(kept))
+        else:
+            yield line
+
+
 def text_sizes(program: Program) -> tuple[int, int, int]:
     """Return the bytes of a program's text: as it is, without origins, and as before."""
     text = format_program(program)
-    bare = _ENDING.sub("", text.partition("\norigins {")[0])
+    plain = format_program(evolve(program, definitions=tuple(_without_facts(program))))
+    bare = _ENDING.sub("", plain.partition("\norigins {")[0])
     before = len(bare.encode())
     origins = {each.name: each for each in program.origins}
     for line in walk_lines(program.lines):
