@@ -23,11 +23,11 @@ def test_the_table_names_lines_and_their_source(emitter: str) -> None:
     head = f"profile of @main with {emitter}, medians of 3 calls\n"
     assert result.stdout.startswith(head)
     assert re.search(
-        r" 64 bytes +[\d.]+  5: %b = extern_kernel aten.cos.default\(%a\) : f32\[8\]\n"
+        r" 64 bytes\* +[\d.]+  5: %b = extern_kernel aten.cos.default\(%a\) : f32\[8\]\n"
         r"      from model.py:4 \(cos\)\n",
         result.stdout,
     )
-    assert re.search(r" 96 bytes +[\d.]+  7: %c = ", result.stdout)
+    assert re.search(r" 96 bytes\* +[\d.]+  7: %c = ", result.stdout)
 
 
 def test_json_and_a_trace_are_written(folder: Path) -> None:
