@@ -25,7 +25,7 @@ class FusedCase:
     function: Callable[..., Results]
     inputs: Inputs
     read_in_part: frozenset[int] = frozenset()
-    """The inputs of which no more is read than is written."""
+    """Inputs of which a call reads only as many bytes as it writes, such as a table."""
 
 
 def _normal(*size: int, dtype: torch.dtype = F32) -> torch.Tensor:

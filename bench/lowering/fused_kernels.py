@@ -8,7 +8,6 @@ on a GPU, if there is one, and as CUDA graphs there, otherwise on one thread of 
 """
 
 import functools
-import math
 import statistics
 import time
 import warnings
@@ -19,6 +18,7 @@ import torch
 from attrs import frozen
 
 from bench.lowering.fused_cases import CASES, FusedCase, Results
+from bench.lowering.triton_kernels import Launch, captured, milliseconds
 from bench.machine import describe_machine
 from bench.results import ROOT
 
@@ -44,8 +44,6 @@ Beside Inductor's: geometric mean **{mean:.2f}** (goal {goal:.1f}), worst {worst
 | function | ours | Inductor | ratio | eager | of a copy |
 | --- | ---: | ---: | ---: | ---: | ---: |
 """
-
-Launch = Callable[[], object]
 
 
 @frozen
@@ -75,16 +73,6 @@ def moved_bytes(case: FusedCase, inputs: Sequence[torch.Tensor], found: Results)
     return written + sum(sizes)
 
 
-def recorded(launch: Launch) -> Launch:
-    """Return the replay of a launch's CUDA graph; the launch runs here first."""
-    for _ in range(3):
-        launch()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        launch()
-    return graph.replay
-
-
 def cpu_turn(launch: Launch) -> float:
     """Return the processor time of a call, which other processes change less."""
     calls, begun = 0, time.thread_time()
@@ -96,12 +84,7 @@ def cpu_turn(launch: Launch) -> float:
 
 def gpu_turn(launch: Launch) -> float:
     """Return the median time of a replay, with cold caches."""
-    import triton
-
-    times: list[float] = triton.testing.do_bench(
-        launch, warmup=2, rep=10, return_mode="all"
-    )
-    return statistics.median(times) / 1e3
+    return milliseconds(launch) / 1e3
 
 
 def copy_seconds_a_byte(device: str, scale: int) -> float:
@@ -138,7 +121,7 @@ def measure(case: FusedCase, device: str, scale: int, copy: float) -> Times:
         found = call(*inputs)
         torch.testing.assert_close(found, expected, rtol=2e-2, atol=2e-2)
         launch: Launch = functools.partial(call, *inputs)
-        launches[name] = recorded(launch) if device == "cuda" else launch
+        launches[name] = captured([launch]) if device == "cuda" else launch
     turn = gpu_turn if device == "cuda" else cpu_turn
     times: dict[str, list[float]] = {name: [] for name in launches}
     for _ in range(TURNS):
@@ -163,7 +146,7 @@ def format_page(found: Sequence[Times], device: str) -> str:
         call="" if on_gpu else ", with the call of what was compiled",
         goal_of_copy=f" (goal {GOAL_OF_COPY} where memory bounds)" if on_gpu else "",
         machine=machine,
-        mean=math.exp(statistics.fmean(map(math.log, ratios))),
+        mean=statistics.geometric_mean(ratios),
         goal=GOAL,
         worst=max(ratios),
     )

@@ -14,7 +14,7 @@ from wrapperir.lowering.scalar_op import ScalarOp
 
 _I = Symbol("i0")
 _LONG = 1 << 18
-"""Points of several chunks, each of which has angles of its own."""
+"""Enough points for several chunks."""
 
 
 def _kernel(

@@ -1,4 +1,4 @@
-"""What the page says where there is no copy: under its own heading, and not counted."""
+"""Where nothing is copied, the page says so under its own heading, and counts no copy."""
 
 from tests.report.conftest import Opener
 from tests.report.test_copies import FUSED_COPY, SCATTERED
