@@ -10,6 +10,7 @@ from attrs import evolve, field, frozen
 from wrapperir.ir import NodeOrigin, TensorType, symbols_in
 from wrapperir.lowering.assembly import assemble
 from wrapperir.lowering.axes import arrange_axes
+from wrapperir.lowering.axis_parts import join_parts
 from wrapperir.lowering.costs import TypicalSizes
 from wrapperir.lowering.explain import FusionDecision
 from wrapperir.lowering.flat_nest import FlatNest, flatten
@@ -165,6 +166,8 @@ def _kernel(
         linear = renamed(linear, sources)
     tiling = Tiling(blocks=(tuple(axis.name for axis in linear.axes),))
     if options.fuse:
+        round_casts = options.rounding is Rounding.EAGER
+        linear = join_parts(linear, buffers, options.symbols, round_casts=round_casts)
         linear, tiling = arrange_axes(linear, buffers, options.symbols)
     launch = kernel_of(linear, tiling, buffers, options.symbols)
     return evolve(launch, in_place=tuple(sources.items())), linear

@@ -29,6 +29,7 @@ from wrapperir.ir import DType, Expr, NodeOrigin
 from wrapperir.lowering.dtypes import HALVES
 from wrapperir.lowering.flat_nest import FlatNest, is_atomic
 from wrapperir.lowering.indexing import IndexRanges
+from wrapperir.lowering.known_conditions import ConditionFolding
 from wrapperir.lowering.loops import (
     Apply,
     Check,
@@ -77,6 +78,7 @@ def remove_redundancy(
 class _Numbering:
     def __init__(self, ranges: IndexRanges, round_casts: bool) -> None:
         self._round_casts = round_casts
+        self._conditions = ConditionFolding(ranges)
         self._names: dict[str, str] = {}
         self._rename = Substitution(self._names, simplify=ranges.simplify)
         self._computed: dict[Hashable, Instruction] = {}
@@ -89,7 +91,11 @@ class _Numbering:
 
     def rewrite(self, old: Instruction) -> tuple[Instruction, ...]:
         """Return what stays of an instruction."""
-        new = self._rename.instruction(old) if self._names else old
+        renamed = self._rename.instruction(old) if self._names else old
+        new = self._conditions.fold(renamed)
+        if isinstance(new, str):
+            self._names.update((result, new) for result in results(renamed))
+            return ()
         if isinstance(new, Store):
             self._note_store(new)
             return (new,)
