@@ -23,6 +23,9 @@ After::
 Each part computes its own values only, and what several parts need is computed once: sines
 of ``cat((x, x))`` are those of ``x``.  This is after fusion, which needs all points of a
 buffer in one space.
+
+On a GPU, parts are joined only if that saves slow operators: loads and stores of several
+parts take a little longer than those of one with masks.
 """
 
 import math
@@ -31,7 +34,7 @@ from collections.abc import Iterator, Mapping
 from attrs import evolve
 
 from wrapperir.ir import Expr, Symbol, TensorType, add, sub, symbols_in
-from wrapperir.lowering.costs import TypicalSizes
+from wrapperir.lowering.costs import SLOW
 from wrapperir.lowering.flat_nest import FlatNest, is_atomic
 from wrapperir.lowering.indexing import IndexRanges, is_whole
 from wrapperir.lowering.kernel import SizeSymbols
@@ -55,8 +58,6 @@ _MOST_PARTS = 8
 _MOST_INSTRUCTIONS = 256
 _LEAST_CONTIGUOUS = 16
 """Points of a part along which memory is contiguous: a cache line of ``f32``."""
-_LEAST_POINTS_ON_GPU = 1 << 18
-"""Points that are left on a GPU: the threads of 132 multiprocessors."""
 _AFTER_EQUAL = {ScalarOp.LT: 0, ScalarOp.GE: 0, ScalarOp.LE: 1, ScalarOp.GT: 1}
 """Points from where both operands are equal to where the result changes, if one grows."""
 
@@ -79,15 +80,18 @@ def join_parts(
     flat = FlatNest(
         parallel=nest.axes, inner=(), code=tuple(code), deep=(False,) * len(code)
     )
+    on_cpu = device_kind(flat, buffers) == "cpu"
     for axis in nest.axes:
         ranges = flat.ranges(symbols)
         width = _part_width(axis, flat, ranges)
-        if width is None or not _pays(axis, width, flat, ranges, buffers, symbols):
+        if width is None or not _is_wide(axis, width, flat, ranges):
             continue
         joined = _joined(axis, width, flat, symbols)
-        flat = remove_redundancy(
+        slim = remove_redundancy(
             joined, joined.ranges(symbols), lambda _: False, round_casts=round_casts
         )
+        if on_cpu or _slow_operators(slim) < _slow_operators(joined):
+            flat = slim
     return evolve(nest, axes=flat.parallel, body=flat.code)
 
 
@@ -134,24 +138,17 @@ def _borders(axis: str, flat: FlatNest, ranges: IndexRanges) -> Iterator[int]:
                 yield rest + 1 - _AFTER_EQUAL[each.op]
 
 
-def _pays(
-    axis: Axis,
-    width: int,
-    flat: FlatNest,
-    ranges: IndexRanges,
-    buffers: Mapping[str, TensorType],
-    symbols: SizeSymbols,
-) -> bool:
-    """Return whether the points of a part still suit the device."""
-    if device_kind(flat, buffers) != "cpu":
-        others = [each for each in flat.parallel if each is not axis]
-        if TypicalSizes(symbols).points(others) * width < _LEAST_POINTS_ON_GPU:
-            return False
+def _is_wide(axis: Axis, width: int, flat: FlatNest, ranges: IndexRanges) -> bool:
+    """Return whether parts of an axis are long, or memory is not contiguous along it."""
     return width >= _LEAST_CONTIGUOUS or not any(
         ranges.linear_terms(each.index[0], (axis.name,)).coefficients.get(axis.name) == 1
         for each in flat.code
         if isinstance(each, Load | Store)
     )
+
+
+def _slow_operators(flat: FlatNest) -> int:
+    return sum(isinstance(each, Apply) and each.op in SLOW for each in flat.code)
 
 
 def _joined(axis: Axis, width: int, flat: FlatNest, symbols: SizeSymbols) -> FlatNest:
