@@ -37,6 +37,22 @@ class CppLanguage(CLanguage):
         """Return ``i64(text)``."""
         return f"{self.scalar(dtype)}({text})"
 
+    def cast(self, operand: str, source: DType, target: DType) -> str:
+        """Return a value converted as ``Tensor.to`` does.
+
+        GCC has no vector instructions for a conversion of bools to real numbers.
+        """
+        if source is DType.BOOL and target.is_float and target not in HALVES:
+            one, zero = self.literal(1, target), self.literal(0, target)
+            return f"({self.choice(operand, target, one, zero)})"
+        return super().cast(operand, source, target)
+
+    def choice(self, test: str, dtype: DType, chosen: str, other: str) -> str:
+        """Return one of two values; of bools with operators that GCC has for vectors."""
+        if dtype is DType.BOOL:
+            return f"({test} & {chosen}) | (!{test} & {other})"
+        return super().choice(test, dtype, chosen, other)
+
     def reference(self, variable: str) -> str:
         """Return the variable: functions take references."""
         return variable
