@@ -11,12 +11,12 @@ from typing import LiteralString
 
 from wrapperir import ir as wir
 from wrapperir.emit import Fragment, NameTable, SourceWriter, fragment, joined
+from wrapperir.emit.python.kernels import format_kernel_file
 from wrapperir.emit.triton_signature import (
     KERNEL_FACTS,
     bound_values,
     compilation_facts,
     format_facts,
-    format_kernel_source,
     passed_parameters,
 )
 from wrapperir.kernels import CompileFacts, Target, TritonJob, compile_triton
@@ -67,7 +67,7 @@ def _declare(context: Context, line: wir.KernelDefinitionLine) -> None:
     symbol = module.kernels[line.name] = module.names.claim(f"{_PREFIX}{name}")
     module.declare(fragment("extern TritonKernel {}", symbol))
     source = f"{KERNELS}{symbol}.py"
-    module.files[source] = format_kernel_source(line)
+    module.files[source] = format_kernel_file(line)
     found = format_facts(compilation_facts(line, source, facts))
     module.files[f"{KERNELS}{symbol}{KERNEL_FACTS}"] = found
 

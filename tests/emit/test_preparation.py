@@ -103,16 +103,23 @@ def test_the_backend_prepares_when_it_is_called_and_when_a_graph_is_new(
     assert {*emitter.asked} == {_coming("cpu", is_new=new) for new in (False, True)}
 
 
-def test_the_core_that_plans_memory_is_built_at_once(
-    emitter: Preparing, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("device", "wanted"),
+    [
+        ("cpu", ["first_fit_core.cpp"]),
+        ("cuda", ["first_fit_core.cpp", "tree_search_core.cpp"]),
+    ],
+)
+def test_the_cores_that_plan_memory_are_built_at_once(
+    device: str, wanted: list[str], emitter: Preparing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     built: list[str] = []
     monkeypatch.setattr(cores, "load_core", built.append)
     for is_new in (False, True):
-        preparation.prepare(emitter, _coming("cpu", is_new=is_new))
+        preparation.prepare(emitter, _coming("cpu", device, is_new=is_new))
         for _ in range(3):
             wait()
-    assert built == ["first_fit_core.cpp"]
+    assert sorted(built) == wanted
 
 
 EXTENSIONS = {

@@ -5,9 +5,10 @@ import json
 import platform
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -21,8 +22,28 @@ from wrapperir.text import parse_program
 HERE = Path(__file__).parent
 
 
+Answers = Callable[[str], dict[str, Any]]
+
+
 @pytest.fixture(scope="session")
-def captured(run_cache: Path) -> Generator[Capture]:
+def captured(answers: Answers) -> Capture:
+    """Return what captures a case."""
+
+    @functools.cache
+    def capture(name: str) -> list[Program]:
+        return [parse_program(text) for text in answers(name)["programs"]]
+
+    return capture
+
+
+@pytest.fixture(scope="session")
+def compiled_early(answers: Answers) -> Callable[[str], list[dict[str, Any]]]:
+    """Return what gives the kernels that a case's capture begins to compile."""
+    return lambda name: answers(name)["early"]
+
+
+@pytest.fixture(scope="session")
+def answers(run_cache: Path) -> Generator[Answers]:
     """Return what captures a case, in a process with a GPU that is made up.
 
     The processes of a run capture a case once.
@@ -40,17 +61,17 @@ def captured(run_cache: Path) -> Generator[Capture]:
             return stack.enter_context(_started(_library(run_cache)))
 
         @functools.cache
-        def capture(name: str) -> list[Program]:
+        def answer_of(name: str) -> dict[str, Any]:
             kept = folder / f"{quote(name, safe='')}.json"
             with FileLock(f"{kept}.lock"):
                 if not kept.exists():
                     kept.write_text(_answer(process(), name))
-            answer = json.loads(kept.read_text())
+            answer: dict[str, Any] = json.loads(kept.read_text())
             if "error" in answer:
                 raise CaptureFailedError(answer["error"])
-            return [parse_program(text) for text in answer["programs"]]
+            return answer
 
-        yield capture
+        yield answer_of
 
 
 def _library(folder: Path) -> Path:

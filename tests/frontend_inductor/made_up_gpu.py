@@ -132,24 +132,34 @@ def made_up_gpu() -> Generator[None]:
         driver._active = active
 
 
-def captured(name: str) -> list[str]:
-    """Return the texts of a case's programs."""
+def captured(name: str) -> dict[str, Any]:
+    """Return the texts of a case's programs, and the kernels that are compiled early."""
     import torch
     from torch._inductor import config
 
     from tests.frontend_inductor import gpu_cases, user_stream_cases
-    from wrapperir.frontend.inductor import capture
+    from wrapperir.emit.early_kernels import early_tasks
+    from wrapperir.emit.python.kernels import format_kernel_file
+    from wrapperir.frontend.inductor import capture, early_kernels
+    from wrapperir.kernels import Target
     from wrapperir.text import format_program
+
+    early: list[dict[str, Any]] = []
+
+    def keep(line: Any, multiples: Any) -> None:
+        for task in early_tasks(line, multiples, Target("sm_90")):
+            early.append({"text": format_kernel_file(line), **task})
 
     is_own = name.startswith(LOWERING)
     case = {**gpu_cases.CASES, **user_stream_cases.CASES}[name.removeprefix(LOWERING)]
     torch._dynamo.reset()
-    with made_up_gpu(), config.patch(case.known_settings()):
+    kept = patch.object(early_kernels, "compile_early", keep)
+    with made_up_gpu(), config.patch(case.known_settings()), kept:
         inputs = case.example()
         if is_own:
-            return [lowered(case.function, inputs)]
+            return {"programs": [lowered(case.function, inputs)], "early": early}
         found = capture(case.function, inputs, training=case.is_training)
-    return [format_program(one.program) for one in found]
+    return {"programs": [format_program(one.program) for one in found], "early": early}
 
 
 class _LoweredError(Exception):
@@ -187,7 +197,7 @@ def main() -> None:
     logging.disable(logging.ERROR)
     for line in sys.stdin:
         try:
-            answer: dict[str, Any] = {"programs": captured(line.strip())}
+            answer = captured(line.strip())
         except Exception as error:
             answer = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(answer), flush=True)

@@ -15,7 +15,8 @@ import pytest
 from tests.forked_processes import ProcessServer
 from wrapperir.diagnostics import DiagnosticError
 from wrapperir.kernels.compiler import Compiler
-from wrapperir.kernels.triton_compile import Workers, imported_modules, split_evenly
+from wrapperir.kernels.triton_compile import Workers, imported_modules
+from wrapperir.kernels.triton_jobs import split_evenly
 
 INTERRUPT = (KeyboardInterrupt, "^$")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals of Linux")

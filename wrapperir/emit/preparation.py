@@ -20,16 +20,18 @@ def prepare(emitter: Emitter, coming: ComingPrograms) -> None:
     def begin() -> None:
         with suppress(Exception):  # loading a program raises it again, if it needs that
             own = emitter.preparations(coming)
-            run_side_by_side([*own, *(() if coming.is_new else (_load_first_fit,))])
+            run_side_by_side([*own, *(() if coming.is_new else _planners(coming))])
 
     _in_background(begin)
 
 
-def _load_first_fit() -> None:
-    """Build what plans memory; a short lowering would wait for it."""
-    from wrapperir.planning.cores import FIRST_FIT, load_core
+def _planners(coming: ComingPrograms) -> Sequence[Callable[[], object]]:
+    """Return the builds of what plans memory; a short lowering would wait for them."""
+    from wrapperir.planning.cores import FIRST_FIT, TREE_SEARCH, load_core
 
-    load_core(FIRST_FIT)
+    # Emitted C++ searches for places of what a call needs of another device's memory.
+    cores = (FIRST_FIT,) if coming.devices <= {"cpu"} else (FIRST_FIT, TREE_SEARCH)
+    return [partial(load_core, core) for core in cores]
 
 
 def run_side_by_side(functions: Sequence[Callable[[], object]]) -> None:

@@ -87,14 +87,6 @@ def _is_constexpr(annotation: ast.expr | None) -> bool:
             return False
 
 
-def format_kernel_source(line: KernelDefinitionLine) -> str:
-    """Return the file that a kernel's source is compiled from."""
-    head = (
-        "# The source as the program gives it:\nimport triton\nimport triton.language as tl"
-    )
-    return f"{head}\n\n{line.source.rstrip()}\n"
-
-
 def compilation_facts(
     line: KernelDefinitionLine, source: str, facts: Sequence[ArgumentFacts]
 ) -> dict[str, object]:

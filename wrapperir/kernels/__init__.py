@@ -22,7 +22,8 @@ from wrapperir.kernels.gpu_targets import (
     targets_to_keep,
     targets_to_run,
 )
-from wrapperir.kernels.triton_compile import CompileFacts, TritonJob, compile_triton
+from wrapperir.kernels.triton_ahead import CompileFacts
+from wrapperir.kernels.triton_jobs import TritonJob, compile_triton
 
 __all__ = [
     "CompileFacts",

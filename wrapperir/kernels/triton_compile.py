@@ -1,4 +1,4 @@
-"""Compiles Triton kernels ahead of time, with or without a GPU.
+"""The processes that compile Triton kernels.
 
 Compiling executes a kernel's source, so it happens in other processes.  Importing Triton
 takes longer than compiling a kernel: one process does that, waits for jobs until this
@@ -17,15 +17,10 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
-
-from attrs import evolve, frozen
 
 from wrapperir.kernels.compiler import failed, killed_by
-from wrapperir.kernels.cpp_build import side_by_side
-from wrapperir.kernels.gpu_targets import Target
+from wrapperir.kernels.triton_ahead import Ahead, CompileFacts
 
 _SECONDS = 600
 _SHOWN = 2000
@@ -39,123 +34,6 @@ _COMPILER: tuple[str, ...] = (
     *("triton.compiler.compiler", "triton.compiler.code_generator"),
     "triton.backends.nvidia.compiler",
 )
-
-T = TypeVar("T")
-
-
-CompileFacts: TypeAlias = Mapping[str, Any]
-"""How a kernel is compiled.
-
-It has a ``name`` for messages, the path of its ``source``, its ``entry``, the
-``signature`` of the arguments that a launch passes, the ``values`` of constants and
-options, and positions in the signature: ``aligned`` arguments are multiples of 16,
-``checked`` ones are where the aligned variant is launched, and ``descriptors`` are tensor
-descriptors.
-"""
-
-
-@frozen
-class TritonJob:
-    """One compilation of a kernel for a target, for aligned addresses or any."""
-
-    symbol: str
-    target: Target
-    is_aligned: bool
-    file: str
-    facts: CompileFacts
-    result: CompileFacts
-
-    @property
-    def task(self) -> CompileFacts:
-        """The job as the worker reads it."""
-        aligned = list(self.facts["aligned"])
-        if self.is_aligned:
-            aligned += self.facts["checked"]
-        keys = ("source", "entry", "signature", "values")
-        return {
-            **{key: self.facts[key] for key in keys},
-            "aligned": aligned,
-            "backend": self.target.backend,
-            "architecture": self.target.architecture,
-            "lanes": self.target.lanes,
-            "suffix": self.target.suffix,
-            "file": self.file,
-        }
-
-
-def compile_triton(
-    kernels: Mapping[str, CompileFacts],
-    sources: Mapping[str, str],
-    targets: Sequence[Target],
-    folder: str,
-) -> tuple[list[TritonJob], dict[str, bytes]]:
-    """Return the compilations of kernels by symbol, and the files that they made.
-
-    A kernel with ``checked`` arguments has two variants for each target.  If it does not
-    compile for one of several targets, that target lacks it, and the result says why.
-    ``folder`` is the folder of the files, a path that ends with ``/``.
-
-    Raises:
-        DiagnosticError: WIR709, a kernel compiles for no target.
-    """
-    jobs: list[TritonJob] = []
-    for symbol, facts in kernels.items():
-        for target in targets:
-            for is_aligned in (True, False) if facts["checked"] else (False,):
-                # The variant for any address is rarely launched.
-                variant = ".any" if facts["checked"] and not is_aligned else ""
-                file = f"{folder}{symbol}{variant}.{target.name}.{target.suffix}"
-                jobs.append(TritonJob(symbol, target, is_aligned, file, facts, {}))
-    parts = split_evenly(jobs, os.cpu_count() or 1)
-    done: list[TritonJob] = []
-    built: dict[str, bytes] = {}
-    for part, contents in side_by_side(lambda part: _run(part, sources), parts):
-        done += part
-        built.update(contents)
-    for symbol, facts in kernels.items():
-        of_kernel = [job for job in done if job.symbol == symbol]
-        without = {job.target: job for job in of_kernel if "error" in job.result}
-        if without and len(without) == len({job.target for job in of_kernel}):
-            first = next(iter(without.values()))
-            name, error = first.target.name, first.result["error"]
-            raise failed(f"{facts['name']} does not compile for {name}: {error}")
-    return done, built
-
-
-def split_evenly(items: Sequence[T], most: int) -> list[Sequence[T]]:
-    """Return the items in at most so many parts, of neighbors."""
-    count = max(1, min(most, len(items)))
-    ends = [len(items) * part // count for part in range(count + 1)]
-    return [items[begin:end] for begin, end in pairwise(ends)] if items else []
-
-
-def _run(
-    jobs: Sequence[TritonJob], sources: Mapping[str, str]
-) -> tuple[list[TritonJob], dict[str, bytes]]:
-    """Return the jobs with their results, and the files that they made."""
-    with tempfile.TemporaryDirectory() as name:
-        directory = Path(name)
-        paths = {job.facts["source"] for job in jobs}
-        for path in paths:
-            (directory / path).parent.mkdir(parents=True, exist_ok=True)
-            (directory / path).write_text(sources[path], encoding="utf-8")
-        for job in jobs:
-            (directory / job.file).parent.mkdir(parents=True, exist_ok=True)
-        tasks = [job.task for job in jobs]
-        (directory / "jobs.json").write_text(json.dumps(tasks), encoding="utf-8")
-        names = ", ".join(dict.fromkeys(job.facts["name"] for job in jobs))
-        modules = imported_modules(sources[path] for path in paths)
-        WORKERS.compile(directory, names, modules)
-        results = json.loads((directory / "results.json").read_text(encoding="utf-8"))
-        done = [
-            evolve(job, result=result) for job, result in zip(jobs, results, strict=True)
-        ]
-        made = {
-            job.file: (directory / job.file).read_bytes()
-            for job in done
-            if "error" not in job.result
-        }
-    return done, made
 
 
 class _EndedError(Exception):
@@ -249,6 +127,8 @@ class Workers:
         self._nursery: _Nursery | None = None
         self._owner = os.getpid()
         self._expected: dict[str, None] = {}
+        self.ahead = Ahead(self._begin, max(1, (os.cpu_count() or 1) - 1))
+        """What is compiled before it is asked for."""
 
     @property
     def is_running(self) -> bool:
@@ -273,10 +153,13 @@ class Workers:
     def compile(self, directory: Path, names: str, modules: Sequence[str] = ()) -> None:
         """Do the jobs in a directory; ``names`` are their kernels', for messages.
 
+        What is compiled ahead comes first: it may be the same.
+
         Raises:
             DiagnosticError: WIR709, the process ended or took too long.
         """
         nursery: _Nursery | None = None
+        self.ahead.wait()
         try:
             nursery = self._running(modules)
             status = nursery.run(directory).result(_SECONDS)
@@ -296,6 +179,16 @@ class Workers:
             text = output.read_text(errors="replace") if output.exists() else ""
             words = _ending(status, text)
             raise failed(f"{names}: the compiler of kernels ended: {words}")
+
+    def _begin(self, directory: Path, task: CompileFacts, source: str) -> "Future[int]":
+        """Return the exit status, to come, of a process that does one job."""
+        try:
+            write_jobs(directory, [task], {task["source"]: source})
+            return self._running(imported_modules([source])).run(directory)
+        except (_EndedError, OSError) as error:
+            status: Future[int] = Future()
+            status.set_exception(error)
+            return status
 
     def _running(self, modules: Sequence[str]) -> _Nursery:
         """Return the process that forks others, started if need be, with modules."""
@@ -333,6 +226,18 @@ def imported_modules(sources: Iterable[str]) -> tuple[str, ...]:
                 if words:
                     found[f"{module}.{words[0]}"] = None
     return tuple(found)
+
+
+def write_jobs(
+    directory: Path, tasks: Sequence[CompileFacts], sources: Mapping[str, str]
+) -> None:
+    """Write jobs for a worker into a directory, with their ``sources`` by path."""
+    for path in {str(task["source"]) for task in tasks}:
+        (directory / path).parent.mkdir(parents=True, exist_ok=True)
+        (directory / path).write_text(sources[path], encoding="utf-8")
+    for task in tasks:
+        (directory / task["file"]).parent.mkdir(parents=True, exist_ok=True)
+    (directory / "jobs.json").write_text(json.dumps(tasks), encoding="utf-8")
 
 
 def start_compiler() -> None:

@@ -106,7 +106,7 @@ def _compile(job: Mapping[str, Any], function: Any) -> tuple[dict[str, Any], byt
     signature = {name: given.get(name, "constexpr") for name in names}
     divisible = {
         (names.index(passed[position]),): [["tt.divisibility", 16]]
-        for position in job["aligned"]
+        for position in sorted(job["aligned"])  # their order is in Triton's key
     }
     target = GPUTarget(job["backend"], job["architecture"], job["lanes"])
     compiled = triton.compile(

@@ -27,6 +27,8 @@ from wrapperir.planning.tree_search import Attempt, SearchOutcome
 
 FIRST_FIT = "first_fit_core.cpp"
 """The source of the core that plans of many buffers take."""
+TREE_SEARCH = "tree_search_core.cpp"
+"""The source of the core that searches for a lower plan."""
 
 _FLAGS = ("-std=c++17", "-O3", "-shared", "-fPIC")
 _COMPILERS = ("c++", "g++", "clang++")

@@ -19,12 +19,18 @@ from wrapperir.emit.source_text import (
     Fragment,
     Namespace,
     NameTable,
-    SourceWriter,
     fragment,
     joined,
 )
 from wrapperir.emit.triton_signature import bound_values
 
+# Every file has this head: the line where a kernel begins is in Triton's key of it.
+_HEAD = """\
+# The source of a Triton kernel, as the program gives it:
+import triton
+import triton.language as tl
+
+"""
 # Triton takes a number for a bool or an i32 (or what holds it) unless it is told.
 _TOLD_TYPES: Mapping[wir.DType, str] = {
     dtype: dtype.torch_name if dtype.triton_name[0] in "iu" else dtype.triton_name
@@ -136,13 +142,7 @@ def folded(expr: wir.Expr) -> wir.Expr:
 
 def format_kernel_file(line: wir.KernelDefinitionLine) -> str:
     """Return the file of a kernel's source, from which Triton compiles it."""
-    writer = SourceWriter()
-    writer.emit_comment(f"Triton kernel {line.name}.")
-    writer.emit_comment("Its source as the program gives it:")
-    writer.emit_line("import triton")
-    writer.emit_line("import triton.language as tl")
-    writer.emit_blank()
-    return writer.format_text() + _typed_source(line).rstrip("\n") + "\n"
+    return _HEAD + _typed_source(line).rstrip("\n") + "\n"
 
 
 def _typed_source(line: wir.KernelDefinitionLine) -> str:

@@ -4,7 +4,8 @@ import ast
 import itertools
 import re
 from collections.abc import Sequence
-from typing import Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import sympy
 from attrs import evolve
@@ -15,6 +16,7 @@ from torch._inductor.cpu_vec_isa import pick_vec_isa
 from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.aten.values import lower_device
+from wrapperir.frontend.inductor.early_kernels import begin_compiling
 from wrapperir.frontend.inductor.kernel_copies import kernel_copies
 from wrapperir.frontend.inductor.kernel_origins import parts_of_values
 from wrapperir.frontend.inductor.scope import BlockScope
@@ -25,6 +27,9 @@ from wrapperir.frontend.inductor.triton_kernel import (
 )
 from wrapperir.frontend.inductor.values import described, lower_buffer, lower_dtype
 from wrapperir.symbolic import lower_sympy
+
+if TYPE_CHECKING:
+    from wrapperir.frontend.inductor.session import Session
 
 _MAX_NAME = 200
 
@@ -50,24 +55,50 @@ def lower_definition(
     name = kernel_name(line.kernel_name)
     if name in scope.session.definitions or call is None:
         return
-    match ast.parse(line.kernel_body.strip(), mode="eval").body:
-        case ast.Call(
-            func=ast.Attribute(attr="cpp_pybinding"),
-            args=[_, ast.Constant(value=str(source)), *_],
-        ):
+    definition = scope.session.early.get(name)
+    if definition is None:
+        language, source = _written(line.kernel_body)
+        if language == _CPP:
             definition = lower_cpp_kernel(name, source, line.cpp_definition or "")
-        case ast.Call(
-            func=ast.Attribute(attr="triton"),
-            args=[_, ast.Constant(value=str(source)), *_],
-        ):
+        elif language == _TRITON:
             written = scope.session.user_kernels.get(line.kernel_name)
             definition = lower_triton_kernel(name, source, call, written)
-        case _:
+        else:
             raise Code.INDUCTOR_KERNEL.error(
                 f"kernel {name} is neither C++ nor Triton of Inductor's form",
                 hint="leave only ATEN and TRITON in max_autotune_gemm_backends",
             )
     scope.session.definitions[name] = definition
+
+
+def define_early(session: "Session", call: inductor.KernelCallLine) -> None:
+    """Lower a Triton kernel's definition at its first call, and begin to compile it."""
+    name = kernel_name(call.kernel_name)
+    body = session.bodies.get(call.kernel_name)
+    if body is None or name in session.early or not call.triton:
+        return
+    language, source = _written(body)
+    if language == _TRITON:
+        written = session.user_kernels.get(call.kernel_name)
+        with suppress(DiagnosticError):  # it is raised where the definition comes
+            definition = lower_triton_kernel(name, source, call, written)
+            session.early[name] = definition
+            begin_compiling(definition, call)
+
+
+_CPP, _TRITON = "cpp_pybinding", "triton"
+
+
+def _written(body: str) -> tuple[str, str]:
+    """Return the language of a definition that Inductor has written, and the source."""
+    match ast.parse(body.strip(), mode="eval").body:
+        case ast.Call(
+            func=ast.Attribute(attr=language),
+            args=[_, ast.Constant(value=str(source)), *_],
+        ):
+            return language, source
+        case _:
+            return "", ""
 
 
 _CPP_DTYPES = {name: lower_dtype(dtype) for dtype, name in DTYPE_TO_CPP.items()}

@@ -21,7 +21,14 @@ from wrapperir.frontend.named_program import ProgramNames, name_program
 from wrapperir.frontend.output_code import ShownCode, show_output_code
 from wrapperir.frontend.passed_objects import PassedObjects
 from wrapperir.frontend.provenance import TracedOrigins
-from wrapperir.ir import Access, DefinitionLine, KernelCopy, Program, Provenance
+from wrapperir.ir import (
+    Access,
+    DefinitionLine,
+    KernelCopy,
+    KernelDefinitionLine,
+    Program,
+    Provenance,
+)
 
 if TYPE_CHECKING:
     from torch._inductor.graph import GraphLowering
@@ -86,6 +93,10 @@ class Session:
     donated: frozenset[int] | None = None
     """Positions of the inputs that a backward is given for good; ``None`` in a forward."""
     definitions: dict[str, DefinitionLine] = field(factory=dict[str, DefinitionLine])
+    bodies: dict[str, str] = field(factory=dict[str, str])
+    """The text of each definition that Inductor has written."""
+    early: dict[str, KernelDefinitionLine] = field(factory=dict[str, KernelDefinitionLine])
+    """Triton kernels that were lowered at their first call, while Inductor goes on."""
     subgraphs: "dict[str, tuple[list[Any], GraphLowering]]" = field(factory=dict[str, Any])
     """Lines of each subgraph that Inductor has generated, and their graph."""
     used: dict[str, int] = field(factory=dict[str, int])

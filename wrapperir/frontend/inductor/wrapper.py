@@ -22,6 +22,7 @@ from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.frontend.inductor import versions
 from wrapperir.frontend.inductor.block_lines import lower_branch, lower_invoke, lower_loop
 from wrapperir.frontend.inductor.extern_lines import lower_node
+from wrapperir.frontend.inductor.kernel_lines import define_early
 from wrapperir.frontend.inductor.lines import RecordLine
 from wrapperir.frontend.inductor.mixed_reductions import lower_last_step, parse_last_step
 from wrapperir.frontend.inductor.object_methods import calls_method
@@ -254,6 +255,13 @@ class CaptureWrapper(inductor.PythonWrapperCodegen):
         )
         return defined
 
+    def define_kernel(
+        self, kernel_name: str, kernel_body: str, *args: Any, **kwargs: Any
+    ) -> None:
+        """Record a definition, and its text for the first call."""
+        super().define_kernel(kernel_name, kernel_body, *args, **kwargs)
+        self.session.bodies[kernel_name] = kernel_body
+
     def generate_kernel_call(self, kernel_name: str, call_args: Any, **kwargs: Any) -> None:
         """Record a call; for a kernel of the user's, with its arguments as nodes."""
         raw = kwargs.get("raw_args")
@@ -269,7 +277,9 @@ class CaptureWrapper(inductor.PythonWrapperCodegen):
                 kwargs["inductor_meta"] = template_meta(kernel_name, call_args, signature)
         scheduled, self.scheduled = self.scheduled or [_current_node()], []
         super().generate_kernel_call(kernel_name, call_args, **kwargs)
-        self.session.computed[id(self.lines[-1])] = scheduled
+        line: Any = self.lines[-1]
+        self.session.computed[id(line)] = scheduled
+        define_early(self.session, line)
 
     # Nested blocks.
 
