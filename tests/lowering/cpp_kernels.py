@@ -1,12 +1,15 @@
 """Kernels of nests, built several at once, for tests of the C++ renderer."""
 
 import ctypes
+import platform
 from collections.abc import Mapping, Sequence
 
+import pytest
 import torch
 
 from wrapperir.ir import Access, DType, ScalarParameter, TensorType
-from wrapperir.kernels import CppKernel, build_libraries
+from wrapperir.kernels import CppKernel, build_libraries, cpp_build
+from wrapperir.kernels.emitted.kernel_flags import kernel_flags
 from wrapperir.lowering.cpp import CppRenderer
 from wrapperir.lowering.loops import Check, InnerLoop, Load, Nest, Step, Store
 from wrapperir.lowering.renderer import KernelBuffer, KernelSequence, LoopKernel, Tiling
@@ -62,6 +65,20 @@ def build_kernels(kernels: Sequence[LoopKernel | KernelSequence]) -> list[CppKer
     (library,) = build_libraries([source])
     assert isinstance(library, ctypes.CDLL), library
     return [CppKernel(definition, library) for definition in definitions]
+
+
+def use_processor(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have kernels be compiled for a processor of x86-64, or for ``native``, this one."""
+    if name != "native" and platform.machine() != "x86_64":
+        pytest.skip("another kind of processor")
+    stock = kernel_flags
+
+    def for_processor(version: str, vectors: str) -> tuple[str, ...]:
+        flags = stock(version, vectors)
+        assert "-march=native" in flags
+        return tuple(flag.replace("native", name) for flag in flags)
+
+    monkeypatch.setattr(cpp_build, "kernel_flags", for_processor)
 
 
 def type_of(tensor: torch.Tensor) -> TensorType:

@@ -1,7 +1,6 @@
 """C++ kernels that compute several points side by side give correct results."""
 
 import math
-import platform
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -9,10 +8,8 @@ import pytest
 import torch
 from attrs import evolve
 
-from tests.lowering.cpp_kernels import build_kernels, kernel_of, type_of
+from tests.lowering.cpp_kernels import build_kernels, kernel_of, type_of, use_processor
 from wrapperir.ir import DType, Expr, Symbol, TensorType, add, mul
-from wrapperir.kernels import cpp_build
-from wrapperir.kernels.emitted.kernel_flags import kernel_flags
 from wrapperir.lowering.c.lanes import LaneAnalysis, Lanes
 from wrapperir.lowering.cpp import CppRenderer
 from wrapperir.lowering.cpp.rows import find_rows
@@ -288,32 +285,26 @@ def test_sums_of_a_tensor_and_a_transpose(rows: int) -> None:
             assert torch.equal(out, x + y.t())
 
 
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F16, DType.U8])
 @pytest.mark.parametrize("processor", ["native", "x86-64-v3"])
 def test_a_transpose_is_read_by_whole_tiles(
-    processor: str, monkeypatch: pytest.MonkeyPatch
+    processor: str, dtype: DType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A compiler splits the rows of a tile where the processor has shorter vectors."""
-    if processor != "native" and platform.machine() != "x86_64":
-        pytest.skip("another kind of processor")
-    stock = kernel_flags
-
-    def for_processor(version: str, vectors: str) -> tuple[str, ...]:
-        flags = stock(version, vectors)
-        assert "-march=native" in flags
-        return tuple(flag.replace("native", processor) for flag in flags)
-
-    monkeypatch.setattr(cpp_build, "kernel_flags", for_processor)
+    use_processor(processor, monkeypatch)
     size = (2, 32, 64)
     axes = tuple(Axis(f"i{n}", extent) for n, extent in enumerate(size))
     i0, i1, i2 = map(Symbol, ("i0", "i1", "i2"))
     body = (
-        Load(result="v0", dtype=DType.F32, buffer="x", index=(i0, i1, i2)),
-        Load(result="v1", dtype=DType.F32, buffer="y", index=(i0, i2, i1)),
-        Apply(result="v2", dtype=DType.F32, op=ScalarOp.ADD, operands=("v0", "v1")),
+        Load(result="v0", dtype=dtype, buffer="x", index=(i0, i1, i2)),
+        Load(result="v1", dtype=dtype, buffer="y", index=(i0, i2, i1)),
+        Apply(result="v2", dtype=dtype, op=ScalarOp.ADD, operands=("v0", "v1")),
         Store(buffer="out", index=(i0, i1, i2), value="v2"),
     )
-    nest = Nest(name=f"add_{len(processor)}", axes=axes, body=body)
-    x, y, out = torch.randn(size), torch.randn(2, 64, 32), torch.zeros(size)
+    nest = Nest(name=f"add_{len(processor)}_{dtype.value}", axes=axes, body=body)
+    kind = getattr(torch, dtype.torch_name)
+    x, y = (torch.randint(0, 99, s).to(kind) for s in (size, (2, 64, 32)))
+    out = torch.zeros(size, dtype=kind)
     types = {"x": type_of(x), "y": type_of(y), "out": type_of(out)}
     (kernel,) = build_kernels([kernel_of(nest, types)])
     kernel.launch([x, y, out])

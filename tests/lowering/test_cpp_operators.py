@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.lowering.cpp_kernels import build_kernels, kernel_of
+from tests.lowering.cpp_kernels import build_kernels, kernel_of, type_of, use_processor
 from tests.lowering.eager_operators import (
     DIVISIONS,
     FLOATS,
@@ -104,6 +104,31 @@ def test_a_cast_gives_eagers_result() -> None:
             got = tensors[f"{source.value}_{target.value}"]
             wanted = tensors[f"in_{source.value}"].to(got.dtype)
             assert same(got, wanted, 0.0), (source, target)
+
+
+@pytest.mark.parametrize("processor", ["native", "x86-64-v3", "x86-64"])
+def test_halves_have_eagers_bits(processor: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_processor(processor, monkeypatch)
+    halves = torch.arange(1 << 16).to(torch.int16).view(torch.float16)
+    bits = torch.arange(1 << 16) << 16
+    low = torch.tensor([0, 1, 0xFFF, 0x1000, 0x1001, 0x2000, 0x3000, 0xFFFF])
+    wide = (bits[:, None] + low).flatten().to(torch.int32).view(torch.float32)
+    for given, target in ((halves, DType.F32), (wide, DType.F16)):
+        x = given[:-3]  # eager's vectors keep the bits of NaN, its single values do not
+        source = DType.F16 if target is DType.F32 else DType.F32
+        index = (Symbol("i0"),)
+        body = (
+            Load(result="v", dtype=source, buffer="x", index=index),
+            Apply(result="r", dtype=target, op=ScalarOp.CAST, operands=("v",)),
+            Store(buffer="y", index=index, value="r"),
+        )
+        y = torch.zeros(len(x), dtype=getattr(torch, target.torch_name))
+        name = f"{source.value}_{processor}".replace("-", "_")
+        nest = Nest(name=name, axes=(Axis("i0", len(x)),), body=body)
+        (kernel,) = build_kernels([kernel_of(nest, {"x": type_of(x), "y": type_of(y)})])
+        kernel.launch([x, y])
+        kind = torch.int32 if target is DType.F32 else torch.int16
+        assert torch.equal(y.view(kind), given.to(y.dtype)[:-3].view(kind))
 
 
 def test_no_boolean_is_infinite() -> None:

@@ -1,5 +1,6 @@
 """GCC makes vector instructions of the lane loops of casts and choices."""
 
+import itertools
 import re
 import subprocess
 from collections.abc import Iterable
@@ -55,12 +56,10 @@ def test_casts_and_choices_are_vector_instructions() -> None:
     compiler = kernel_compiler()
     if not is_gcc(compiler.version):
         pytest.skip("another compiler")
-    casts = [
-        _kernel(ScalarOp.CAST, (source,), target)
-        for source in _DTYPES
-        for target in _DTYPES
-        if source is not target
-    ]
+    # Arrays are converted from and to f16 outside of the loop.
+    pairs = set(itertools.permutations(_DTYPES, 2))
+    pairs -= set(itertools.permutations((DType.F16, DType.F32)))
+    casts = [_kernel(ScalarOp.CAST, (source,), target) for source, target in pairs]
     choices = [_kernel(ScalarOp.WHERE, (DType.BOOL, d, d), d) for d in _DTYPES]
     source = CppRenderer().render_sequence(_sequence([*casts, *choices])).source
     command = [

@@ -5,9 +5,17 @@ from collections.abc import Mapping
 
 from wrapperir.ir import DType, TensorType
 from wrapperir.lowering.c.instructions import COMBINING, InstructionWriter
+from wrapperir.lowering.c.lanes import LaneAnalysis
 from wrapperir.lowering.cpp.language import CPP
 from wrapperir.lowering.cpp.rows import KeptRows
-from wrapperir.lowering.loops import Apply, IndexValue, Literal, Load, StoreMode
+from wrapperir.lowering.loops import (
+    Apply,
+    IndexValue,
+    Literal,
+    Load,
+    Store,
+    StoreMode,
+)
 
 _I32 = (-(1 << 31), (1 << 31) - 1)
 
@@ -19,7 +27,8 @@ class CppWriter(InstructionWriter):
     label ``next``, which :attr:`has_jumps` says is needed; without a fault buffer it throws
     its number.  ``elements`` has the elements that some loads read, by their results, where
     they are not in the buffer but were read before.  ``rows`` are arrays of values, and
-    ``row_position`` is the C++ of the current point's position.
+    ``row_position`` is the C++ of the current point's position.  ``lanes`` knows the
+    strides of accesses.
     """
 
     def __init__(
@@ -27,17 +36,20 @@ class CppWriter(InstructionWriter):
         pointers: Mapping[str, str],
         types: Mapping[str, TensorType],
         parameters: str,
+        lanes: LaneAnalysis,
         *,
         has_fault: bool,
     ) -> None:
         """Begin with nothing written; the caller adds sizes to ``indices``."""
         super().__init__(CPP, pointers, types)
         self.parameters = parameters
+        self.lanes = lanes
         self.has_jumps = False
         self.elements: dict[str, str] = {}
         self.rows = KeptRows()
         self.row_position = "0"
         self._reciprocals: dict[str, str] = {}
+        self._arrays = 0
         self._has_fault = has_fault
 
     def define(self, name: str, dtype: DType, text: str) -> None:
@@ -56,7 +68,11 @@ class CppWriter(InstructionWriter):
         numbers of 24 bits have none so near to the middle of two others.
         """
         divisor = self.names.get(step.operands[1])
-        if step.dtype is not DType.F32 or divisor is None:
+        if (
+            step.dtype is not DType.F32
+            or divisor is None
+            or step.result in self._reciprocals
+        ):
             return
         literal = self.literals.get(step.operands[1], 3)
         if abs(math.frexp(literal)[0]) == 0.5 or not divisor.isidentifier():
@@ -80,8 +96,15 @@ class CppWriter(InstructionWriter):
                 return f"{step.dtype.value}({text})"  # processors convert it faster
         return super().format_value(step)
 
-    def place(self, step: Load) -> str:
-        """Return the address of what a load reads."""
+    def add_array(self, dtype: DType, length: int) -> str:
+        """Write the declaration of an array, and return its name."""
+        name = f"h{self._arrays}"
+        self._arrays += 1
+        self.source.write(f"alignas(64) {CPP.scalar(dtype)} {name}[{length}];")
+        return name
+
+    def place(self, step: Load | Store) -> str:
+        """Return the address of what a load reads or a store writes."""
         return f"&{self.format_element(step)}"
 
     def stored_type(self, step: Load) -> str:

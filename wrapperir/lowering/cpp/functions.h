@@ -75,7 +75,64 @@ inline u16 f16_of_f32(f32 a) {
   u32 bits = __builtin_bit_cast(u32,
       __builtin_bit_cast(f32, (bias >> 1) + 0x07800000u) + base);
   u32 nonsign = (bits >> 13 & 0x7c00u) + (bits & 0xfffu);
-  return (w >> 16 & 0x8000u) | (twice > 0xff000000u ? 0x7e00u : nonsign);
+  u32 nan = 0x7e00u | (w >> 13 & 0x1ffu);
+  return (w >> 16 & 0x8000u) | (twice > 0xff000000u ? nan : nonsign);
+}
+
+//: read_f16
+inline __attribute__((always_inline)) void read_f16(
+    f32* to, const stored<u16>* from, i64 n) {
+  i64 l = 0;
+#if defined(__AVX512F__) && !defined(__clang__)
+  typedef short half_row __attribute__((vector_size(32)));
+  typedef f32 row __attribute__((vector_size(64)));
+#pragma GCC unroll 8
+  for (; l + 16 <= n; l += 16) {
+    half_row halves;
+    __builtin_memcpy(&halves, from + l, sizeof(halves));
+    row wide = __builtin_ia32_vcvtph2ps512_mask(halves, row{}, -1, 4);
+    __builtin_memcpy(to + l, &wide, sizeof(wide));
+  }
+#elif defined(__F16C__) && !defined(__clang__)
+  typedef short half_row __attribute__((vector_size(16)));
+  typedef f32 row __attribute__((vector_size(32)));
+#pragma GCC unroll 16
+  for (; l + 8 <= n; l += 8) {
+    half_row halves;
+    __builtin_memcpy(&halves, from + l, sizeof(halves));
+    row wide = __builtin_ia32_vcvtph2ps256(halves);
+    __builtin_memcpy(to + l, &wide, sizeof(wide));
+  }
+#endif
+  for (; l < n; ++l) to[l] = f32_of_f16(from[l]);
+}
+
+//: write_f16
+inline __attribute__((always_inline)) void write_f16(
+    stored<u16>* to, const f32* from, i64 n) {
+  i64 l = 0;
+#if defined(__AVX512F__) && !defined(__clang__)
+  typedef short half_row __attribute__((vector_size(32)));
+  typedef f32 row __attribute__((vector_size(64)));
+#pragma GCC unroll 8
+  for (; l + 16 <= n; l += 16) {
+    row wide;
+    __builtin_memcpy(&wide, from + l, sizeof(wide));
+    half_row halves = __builtin_ia32_vcvtps2ph512_mask(wide, 0, half_row{}, -1);
+    __builtin_memcpy(to + l, &halves, sizeof(halves));
+  }
+#elif defined(__F16C__) && !defined(__clang__)
+  typedef short half_row __attribute__((vector_size(16)));
+  typedef f32 row __attribute__((vector_size(32)));
+#pragma GCC unroll 16
+  for (; l + 8 <= n; l += 8) {
+    row wide;
+    __builtin_memcpy(&wide, from + l, sizeof(wide));
+    half_row halves = __builtin_ia32_vcvtps2ph256(wide, 0);
+    __builtin_memcpy(to + l, &halves, sizeof(halves));
+  }
+#endif
+  for (; l < n; ++l) to[l] = f16_of_f32(from[l]);
 }
 
 //: whole_of

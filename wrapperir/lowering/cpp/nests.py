@@ -12,10 +12,10 @@ from wrapperir.lowering.c.lanes import Lanes, varying_values
 from wrapperir.lowering.c.points import loops, points, write_inner_loop
 from wrapperir.lowering.cpp.body import CppWriter
 from wrapperir.lowering.cpp.language import CPP
-from wrapperir.lowering.cpp.loop_text import checked_point, unless_empty, write_lane_loop
+from wrapperir.lowering.cpp.loop_text import checked_point, unless_empty
 from wrapperir.lowering.cpp.near_angles import FLAG, may_run_again, write_near
 from wrapperir.lowering.cpp.rows import find_rows
-from wrapperir.lowering.cpp.strips import ParallelStrips, write_inner_strips
+from wrapperir.lowering.cpp.strips import ParallelStrips, write_inner_strips, write_lanes
 from wrapperir.lowering.cpp.tiles import write_tiles
 from wrapperir.lowering.loops import Axis, InnerLoop, Nest, Store, StoreMode
 from wrapperir.lowering.substitution import instructions
@@ -85,34 +85,37 @@ def _write_lanes(writer: CppWriter, nest: Nest, others: Sequence[Axis], lane: Ax
     if pragma is not None:
         writer.source.write(pragma)
     with loops(writer, others):
-        start, end = ("chunk", "end") if in_chunks else ("0", extent)
         if in_chunks:
             writer.source.write(
                 f"for (i64 chunk = 0; chunk < {extent}; chunk += {_CHUNK}) {{",
                 f"const i64 end = minimum(i64(chunk + {_CHUNK}), i64({extent}));",
             )
-        axis = writer.add_axis(lane)
-        head = f"for (i64 {axis} = {start}; {axis} < {end}; ++{axis})"
+        writer.add_axis(lane)
+        part = ("chunk", "end") if in_chunks else None
         with unless_empty(writer, lane), checked_point(writer):
-            _write_lane_loops(writer, nest, varying, head)
+            _write_lane_loops(writer, nest, varying, lane, part)
         if in_chunks:
             writer.source.write("}")
 
 
 def _write_lane_loops(
-    writer: CppWriter, nest: Nest, varying: frozenset[str], head: str
+    writer: CppWriter,
+    nest: Nest,
+    varying: frozenset[str],
+    lane: Axis,
+    part: tuple[str, str] | None,
 ) -> None:
     """Write the loop over lanes, twice if the second is for huge angles."""
     steps = tuple(instructions(nest.body))
     if not may_run_again(nest):
-        write_lane_loop(writer, steps, varying, (head,))
+        write_lanes(writer, steps, varying, lane, part)
         return
     writer.source.write(f"i32 {FLAG} = 0;")
     near = partial(write_near, writer)
     with writer.forgetting():
-        write_lane_loop(writer, steps, varying, (head,), near, flags=(FLAG,))
+        write_lanes(writer, steps, varying, lane, part, near, (FLAG,))
     with writer.source.block(f"if ({FLAG})"):
-        write_lane_loop(writer, steps, varying, (head,))
+        write_lanes(writer, steps, varying, lane, part)
 
 
 def _write_points(writer: CppWriter, nest: Nest, lanes: Lanes) -> None:

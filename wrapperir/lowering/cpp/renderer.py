@@ -123,12 +123,13 @@ def _function(kernel: LoopKernel, linkage: str) -> SourceLines:
         pointers,
         types,
         ", ".join(_parameters(kernel)),
+        LaneAnalysis(kernel.nest, types),
         has_fault=kernel.fault is not None,
     )
     for n, symbol in enumerate(kernel.symbols):
         writer.indices.add_size(symbol, f"s{n}")
     with writer.source.block(f"{linkage} {_head(kernel)}"):
-        write_nest(writer, kernel.nest, LaneAnalysis(kernel.nest, types).choose())
+        write_nest(writer, kernel.nest, writer.lanes.choose())
     return writer.source
 
 

@@ -4,7 +4,7 @@ What a strip needs of one loop in another is in arrays with an element for each 
 their length is constant, the compiler keeps them in vector registers.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from wrapperir.ir import Expr, Symbol
 from wrapperir.lowering.c.lanes import varying_values
@@ -18,8 +18,14 @@ from wrapperir.lowering.c.points import (
 )
 from wrapperir.lowering.c.reductions import Accumulator, Variable
 from wrapperir.lowering.cpp.body import CppWriter
+from wrapperir.lowering.cpp.half_arrays import HalfArrays, Strip
 from wrapperir.lowering.cpp.language import CPP
-from wrapperir.lowering.cpp.loop_text import checked_point, unless_empty, write_lane_loop
+from wrapperir.lowering.cpp.loop_text import (
+    checked_point,
+    unless_empty,
+    write_lane_loop,
+    write_shared,
+)
 from wrapperir.lowering.loops import (
     Axis,
     Check,
@@ -46,11 +52,9 @@ def write_inner_strips(writer: CppWriter, loop: InnerLoop, name: str) -> None:
     reductions = [step for step in loop.body if isinstance(step, Reduce)]
     if not reductions:
         with loops(writer, loop.axes[:-1]), unless_empty(writer, lane):
-            extent = writer.indices.format(lane.extent)
-            axis = writer.add_axis(lane)
+            writer.add_axis(lane)
             writer.row_position = writer.indices.format(position_in(loop))
-            head = f"for (i64 {axis} = 0; {axis} < {extent}; ++{axis})"
-            write_lane_loop(writer, loop.body, varying, (head,))
+            write_lanes(writer, loop.body, varying, lane)
         return
     width, additions = STRIP, points(loop.axes)
     if isinstance(lane.extent, int):
@@ -84,7 +88,8 @@ def write_inner_strips(writer: CppWriter, loop: InnerLoop, name: str) -> None:
             writer.row_position = writer.indices.format(position)
             source.write("const i64 n = lanes;")
             in_strip = (_LOOP, f"const i64 {axis} = base + l;")
-            write_lane_loop(writer, loop.body, varying, in_strip, write)
+            strip = Strip(axis=lane.name, width=width)
+            write_lane_loop(writer, loop.body, varying, in_strip, write, strip=strip)
         _write_calls(writer, lane.extent, width)
     with source.block(f"for (i64 half = {width // 2}; half; half >>= 1)"):
         source.write("#pragma omp simd")
@@ -115,20 +120,57 @@ def _write_starts(writer: CppWriter, variables: Sequence[Variable], count: str) 
         writer.source.write(*(f"{v.name}[l] = {v.start};" for v in variables))
 
 
-def _write_calls(writer: CppWriter, extent: Expr, width: int) -> None:
-    """Write the calls of ``strip`` for all lanes."""
-    source, end = writer.source, writer.indices.format(extent)
+def write_lanes(
+    writer: CppWriter,
+    steps: Iterable[Instruction],
+    varying: frozenset[str],
+    lane: Axis,
+    part: tuple[str, str] | None = None,
+    write: Callable[[Instruction], None] | None = None,
+    flags: Sequence[str] = (),
+) -> None:
+    """Write a loop over the lanes of an axis, or of a part of whole strips of it.
+
+    ``write`` and ``flags`` are as in
+    :func:`~wrapperir.lowering.cpp.loop_text.write_lane_loop`.
+    """
+    source, axis = writer.source, writer.indices.names[lane.name]
+    inner = write_shared(writer, steps, varying)
+    strip = Strip(axis=lane.name, width=STRIP)
+    if not HalfArrays(writer, inner, varying, strip):
+        start, end = part or ("0", writer.indices.format(lane.extent))
+        head = f"for (i64 {axis} = {start}; {axis} < {end}; ++{axis})"
+        write_lane_loop(writer, inner, varying, (head,), write, flags=flags)
+        return
+    arrays = [*flags, *(row.name for row in writer.rows.arrays)]
+    with source.block():
+        with source.block(_format_head(arrays), "};"):
+            source.write("const i64 n = lanes;")
+            in_strip = (_LOOP, f"const i64 {axis} = base + l;")
+            write_lane_loop(
+                writer, inner, varying, in_strip, write, flags=flags, strip=strip
+            )
+        _write_calls(writer, lane.extent, STRIP, part)
+
+
+def _write_calls(
+    writer: CppWriter, extent: Expr, width: int, part: tuple[str, str] | None = None
+) -> None:
+    """Write the calls of ``strip`` for all lanes, or for a part of whole strips."""
+    source = writer.source
     if isinstance(extent, int) and extent <= width:
         source.write(f"strip(0, count<{extent}>());")
         return
-    source.write("i64 base = 0;")
+    start, end = part or ("0", writer.indices.format(extent))
+    source.write(f"i64 base = {start};")
     source.write(
         f"for (; base + {width} <= {end}; base += {width}) strip(base, count<{width}>());"
     )
     if not isinstance(extent, int):
         source.write(f"if (base < {end}) strip(base, {end} - base);")
     elif extent % width:
-        source.write(f"strip(base, count<{extent % width}>());")
+        test = "if (base < end) " if part else ""
+        source.write(f"{test}strip(base, count<{extent % width}>());")
 
 
 class ParallelStrips:
@@ -209,7 +251,10 @@ class ParallelStrips:
             self._write_step(step, states or {})
 
         self._write_loads_apart(steps)
-        write_lane_loop(writer, steps, self._varying, self._in_loop, write, keep)
+        strip = Strip(axis=self._lane.name, width=self._width, kept=self._kept)
+        write_lane_loop(
+            writer, steps, self._varying, self._in_loop, write, keep, strip=strip
+        )
         for name, array in kept.items():
             if name in writer.names:
                 dtype = writer.dtypes[name]

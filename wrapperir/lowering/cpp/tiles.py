@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from wrapperir.lowering.c.lanes import Lanes, varying_values
 from wrapperir.lowering.c.points import loops
 from wrapperir.lowering.cpp.body import CppWriter
+from wrapperir.lowering.cpp.half_arrays import Strip
 from wrapperir.lowering.cpp.loop_text import checked_point, write_lane_loop
 from wrapperir.lowering.loops import Axis, Load, Nest
 from wrapperir.lowering.substitution import instructions
@@ -50,7 +51,7 @@ def write_tiles(
     with loops(writer, others), source.block(heads[0]), source.block(heads[1]):
         source.write(
             f"const i64 height = minimum(i64({rows} - {first}), i64({TILE_ROWS}));",
-            f"const i64 width = minimum(i64({columns} - {left}), i64({TILE_LANES}));",
+            f"const i64 n = minimum(i64({columns} - {left}), i64({TILE_LANES}));",
         )
         body = list(instructions(nest.body))
         _write_loads(writer, body, lanes, {across.name: first, lane.name: left})
@@ -58,10 +59,12 @@ def write_tiles(
         with source.block("for (i64 a = 0; a < height; ++a)"), checked_point(writer):
             source.write(f"const i64 {row} = {first} + a;")
             head = (
-                "for (i64 l = 0; l < width; ++l)",
+                "for (i64 l = 0; l < n; ++l)",
                 f"const i64 {column} = {left} + l;",
             )
-            write_lane_loop(writer, body, varying_values(nest.body, lane.name), head)
+            strip = Strip(axis=lane.name, width=TILE_LANES, base=left)
+            varying = varying_values(nest.body, lane.name)
+            write_lane_loop(writer, body, varying, head, strip=strip)
 
 
 def _write_loads(
@@ -82,6 +85,6 @@ def _write_loads(
             writer.source.write(
                 f"alignas(64) {kind} t{place}[{TILE_ROWS}][{TILE_LANES}];",
                 f"load_transposed<{kind}>"
-                f"(t{place}, {writer.place(step)}, {stride}, height, width);",
+                f"(t{place}, {writer.place(step)}, {stride}, height, n);",
             )
         writer.elements[step.result] = f"t{place}[a][l]"
