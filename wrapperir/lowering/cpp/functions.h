@@ -11,14 +11,21 @@ template <class T> using stored = typename stored_of<T>::type;
 template <i64 N> struct count { constexpr operator i64() const { return N; } };
 
 //: transpose
-// Four rounds of interleaving the rows of the upper half with those of the lower half.
+// Four rounds of interleaving the rows of the upper half with those of the lower half,
+// in elements of 32 bits.
 template <class T> inline void transpose(T (*to)[64], const stored<T>* from, i64 stride) {
   typedef u32 row __attribute__((vector_size(64)));
   constexpr row low = {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23};
   constexpr row high = {8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+  typedef T elements __attribute__((vector_size(16 * sizeof(T))));
   row a[16], b[16];
+  elements line;
 #pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) __builtin_memcpy(&a[i], from + i * stride, sizeof(row));
+  for (int i = 0; i < 16; ++i) {
+    __builtin_memcpy(&line, from + i * stride, sizeof(line));
+    if constexpr (sizeof(T) == 4) a[i] = row(line);
+    else a[i] = __builtin_convertvector(line, row);
+  }
 #pragma GCC unroll 4
   for (int round = 0; round < 4; ++round) {
 #pragma GCC unroll 8
@@ -30,7 +37,11 @@ template <class T> inline void transpose(T (*to)[64], const stored<T>* from, i64
     for (int i = 0; i < 16; ++i) a[i] = b[i];
   }
 #pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) __builtin_memcpy(to[i], &a[i], sizeof(row));
+  for (int i = 0; i < 16; ++i) {
+    if constexpr (sizeof(T) == 4) line = elements(a[i]);
+    else line = __builtin_convertvector(a[i], elements);
+    __builtin_memcpy(to[i], &line, sizeof(line));
+  }
 }
 
 //: load_transposed
@@ -38,10 +49,11 @@ template <class T>
 inline void load_transposed(
     T (*to)[64], const stored<T>* from, i64 stride, i64 height, i64 width) {
   i64 l = 0;
-  if constexpr (sizeof(T) == 4)
-    if (height == 16)
+  if constexpr (sizeof(T) <= 4)
+    if (height % 16 == 0)
       for (; l + 16 <= width; l += 16)
-        transpose<T>((T (*)[64])(&to[0][l]), from + l * stride, stride);
+        for (i64 a = 0; a < height; a += 16)
+          transpose<T>((T (*)[64])(&to[a][l]), from + l * stride + a, stride);
   for (; l < width; ++l)
     for (i64 a = 0; a < height; ++a) to[a][l] = from[l * stride + a];
 }

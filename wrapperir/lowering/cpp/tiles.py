@@ -2,9 +2,9 @@
 
 A tile of such a buffer is transposed into an array, from which the loop over lanes reads::
 
-    for each tile of 16 points of i0 and 64 of i1:
+    for each tile of 32 points of i0 and 64 of i1:
         t[a][l] = y[i1 + l, i0 + a]     in registers, 16 by 16
-        for a < 16:
+        for a < 32:
             for l < 64:                 lanes
                 out[i0 + a, i1 + l] = x[i0 + a, i1 + l] + t[a][l]
 """
@@ -20,7 +20,8 @@ from wrapperir.lowering.loops import Axis, Load, Nest
 from wrapperir.lowering.substitution import instructions
 
 TILE_LANES = 64
-TILE_ROWS = 16
+TILE_ROWS = 32
+"""A multiple of 16; a row of a tile is a cache line of ``f16``, and two of ``f32``."""
 
 
 def write_tiles(
