@@ -6,6 +6,7 @@ import torch
 from wrapperir.emit import compile_program
 from wrapperir.frontend.lowering.decompositions import table
 from wrapperir.frontend.lowering.exported import lay_out_convolutions, lower_exported
+from wrapperir.lowering.kernel import KernelLaunch
 
 
 def _model() -> tuple[torch.nn.Module, torch.Tensor]:
@@ -74,3 +75,16 @@ def test_an_export_that_takes_results_for_contiguous_is_not_trusted(
     found = compile_program(lowered.program, constants=lowered.constants)([x])
     for ours, theirs in zip(found, model(x), strict=True):
         torch.testing.assert_close(ours, theirs)
+
+
+def test_a_value_whose_dtype_is_asserted_is_not_stored() -> None:
+    class Mask(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return (x > 0).float() * 2
+
+    exported = torch.export.export(Mask(), (torch.ones(4, 8),))
+    assert any("_assert_tensor_metadata" in str(n.target) for n in exported.graph.nodes)
+    stages = lower_exported(exported)
+    (launch,) = stages.schedule.items
+    assert isinstance(launch, KernelLaunch)
+    assert len(launch.buffers) == 2

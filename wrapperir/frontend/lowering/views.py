@@ -213,6 +213,14 @@ def _alias(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     return scope.tensor(node.args[0])
 
 
+@rule(aten._assert_tensor_metadata.default)
+def _assert_metadata(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
+    """Return nothing: a tensor's dtype, device and layout are those it was traced with."""
+    if any(argument(node, n, name) is not None for n, name in ((1, "size"), (2, "stride"))):
+        raise NotLoweredError("an assertion of sizes")
+    return None
+
+
 @rule(aten.flip.default, prims.rev.default)
 def _flip(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     tensor = scope.tensor(node.args[0])
