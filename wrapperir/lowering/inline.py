@@ -28,7 +28,6 @@ from wrapperir.lowering.loops import (
     Apply,
     Check,
     Instruction,
-    Literal,
     Load,
     Reduce,
     Scan,
@@ -37,6 +36,7 @@ from wrapperir.lowering.loops import (
 from wrapperir.lowering.scalar_op import ScalarOp
 from wrapperir.lowering.space_matching import mixed_radix
 from wrapperir.lowering.substitution import Substitution, names_used, needed, results
+from wrapperir.lowering.value_numbering import masked_value
 
 _DIVISIONS = frozenset(
     {ScalarOp.FLOORDIV, ScalarOp.TRUNCDIV, ScalarOp.REMAINDER, ScalarOp.FMOD}
@@ -208,20 +208,7 @@ class _Instances:
         if renamed.mask is None:
             self._names[load.result] = made
             return code
-        other = Literal(
-            result=f"{self.prefix}{load.result}~",
-            dtype=load.dtype,
-            value=load.other,
-            origins=load.origins,
-        )
-        choice = Apply(
-            result=load.result,
-            dtype=load.dtype,
-            op=ScalarOp.WHERE,
-            operands=(renamed.mask, made, other.result),
-            origins=load.origins,
-        )
-        return [*code, other, choice]
+        return [*code, *masked_value(load, made, renamed.mask, self.prefix)]
 
     def _copy(
         self, index: tuple[Expr, ...], mask: str | None, code: list[Instruction]

@@ -145,21 +145,8 @@ class _Numbering:
         if load.mask is None:
             self._names[load.result] = value
             return ()
-        other = Literal(
-            result=f"{load.result}~",
-            dtype=load.dtype,
-            value=load.other,
-            origins=load.origins,
-        )
-        choice = Apply(
-            result=load.result,
-            dtype=load.dtype,
-            op=ScalarOp.WHERE,
-            operands=(load.mask, value, other.result),
-            origins=load.origins,
-        )
         self._dtypes[load.result] = load.dtype
-        return (other, choice)
+        return masked_value(load, value, load.mask)
 
     def _cast_source(self, cast: Apply) -> str | None:
         """Return the value that a cast's result equals, or is folded to."""
@@ -212,3 +199,23 @@ class _Numbering:
                 return (Check, new.condition, new.mask)
             case Store():
                 raise AssertionError("stores are not numbered")
+
+
+def masked_value(
+    load: Load, value: str, mask: str, prefix: str = ""
+) -> tuple[Literal, Apply]:
+    """Return what a masked load of a known value becomes; a new name has the prefix."""
+    other = Literal(
+        result=f"{prefix}{load.result}~",
+        dtype=load.dtype,
+        value=load.other,
+        origins=load.origins,
+    )
+    choice = Apply(
+        result=load.result,
+        dtype=load.dtype,
+        op=ScalarOp.WHERE,
+        operands=(mask, value, other.result),
+        origins=load.origins,
+    )
+    return other, choice

@@ -24,7 +24,12 @@ def out_of_bounds(dim: int, extent: Expr) -> str:
 
 
 def position(
-    builder: NestBuilder, index: str, extent: Expr, *, wraps: bool, message: str | None
+    builder: NestBuilder,
+    index: str,
+    extent: Expr,
+    message: str | None,
+    *,
+    wraps: bool = False,
 ) -> Expr:
     """Return a value of a tensor of indices as an index expression.
 
@@ -113,7 +118,7 @@ class Indexed:
                 continue
             value = builder.load(index, broadcast_point(index, self.shape, shared))
             message = out_of_bounds(dim, extent) if checks else None
-            point.append(position(builder, value, extent, wraps=True, message=message))
+            point.append(position(builder, value, extent, message, wraps=True))
         return point
 
 

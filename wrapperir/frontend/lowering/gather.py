@@ -52,13 +52,8 @@ def _gather(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
         return fill(scope, node, 0)
     extent = extent_of(source, dim)
     result, builder = scope.elements_of(node)
-    at = position(
-        builder,
-        builder.load(index, builder.point),
-        extent,
-        wraps=False,
-        message=out_of_bounds(dim, extent),
-    )
+    along = builder.load(index, builder.point)
+    at = position(builder, along, extent, out_of_bounds(dim, extent))
     value = builder.load(source, replaced(source, builder.point, dim, at))
     return scope.add_elements(node, result, builder, value)
 
@@ -68,14 +63,8 @@ def _index_select(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     source, index = scope.tensor(node.args[0]), scope.tensor(node.args[2])
     dim = normal(int(node.args[1]), len(source.size))  # type: ignore[arg-type]
     result, builder = scope.elements_of(node)
-    along = builder.point[dim : dim + 1]
-    at = position(
-        builder,
-        builder.load(index, matched(index, along)),
-        extent_of(source, dim),
-        wraps=False,
-        message=OUT_OF_RANGE,
-    )
+    along = builder.load(index, matched(index, builder.point[dim : dim + 1]))
+    at = position(builder, along, extent_of(source, dim), OUT_OF_RANGE)
     value = builder.load(source, replaced(source, builder.point, dim, at))
     return scope.add_elements(node, result, builder, value)
 
@@ -84,13 +73,8 @@ def _index_select(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
 def _embedding(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     weight, index = scope.tensor(node.args[0]), scope.tensor(node.args[1])
     result, builder = scope.elements_of(node)
-    row = position(
-        builder,
-        builder.load(index, builder.point[:-1]),
-        weight.size[0],
-        wraps=False,
-        message=OUT_OF_RANGE,
-    )
+    given = builder.load(index, builder.point[:-1])
+    row = position(builder, given, weight.size[0], OUT_OF_RANGE)
     value = builder.load(weight, (row, builder.point[-1]))
     return scope.add_elements(node, result, builder, value)
 
@@ -116,11 +100,7 @@ def _take(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     count = product(source.size)
     flat = reshaped(scope, source, (count,))
     result, builder = scope.elements_of(node)
-    at = position(
-        builder,
-        builder.load(index, builder.point),
-        count,
-        wraps=True,
-        message="out of range: tried to access an index",
-    )
+    given = builder.load(index, builder.point)
+    message = "out of range: tried to access an index"
+    at = position(builder, given, count, message, wraps=True)
     return scope.add_elements(node, result, builder, builder.load(flat, (at,)))

@@ -91,13 +91,8 @@ def _update_along(
     extent = extent_of(source, dim)
 
     def place(builder: NestBuilder) -> tuple[Sequence[Expr], str]:
-        at = position(
-            builder,
-            builder.load(index, builder.point),
-            extent,
-            wraps=False,
-            message=out_of_bounds(dim, extent),
-        )
+        along = builder.load(index, builder.point)
+        at = position(builder, along, extent, out_of_bounds(dim, extent))
         if isinstance(given, torch.fx.Node) and isinstance(
             scope.values[given], IndexedTensor
         ):
@@ -147,13 +142,8 @@ def _index_reduce(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
     extent = extent_of(source, dim)
 
     def place(builder: NestBuilder) -> tuple[Sequence[Expr], str]:
-        at = position(
-            builder,
-            builder.load(index, matched(index, builder.point[dim : dim + 1])),
-            extent,
-            wraps=False,
-            message=out_of_bounds(dim, extent),
-        )
+        along = builder.load(index, matched(index, builder.point[dim : dim + 1]))
+        at = position(builder, along, extent, out_of_bounds(dim, extent))
         return (
             replaced(source, builder.point, dim, at),
             builder.load(values, builder.point),
@@ -301,7 +291,7 @@ def _embedding_backward(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
             Op.AND, builder.apply(Op.GE, row, zero), builder.apply(Op.LT, row, end)
         )
         counts = builder.apply(Op.AND, inside, builder.apply(Op.NE, row, skipped))
-        at = position(builder, row, rows, wraps=False, message=None)
+        at = position(builder, row, rows, None)
         value = builder.cast(builder.load(gradient, builder.point), total.dtype)
         point = (at, builder.point[-1])
         builder.store(total, point, value, mask=counts, mode=StoreMode.ADD)
