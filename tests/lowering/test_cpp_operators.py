@@ -131,14 +131,15 @@ def test_halves_have_eagers_bits(processor: str, monkeypatch: pytest.MonkeyPatch
         assert torch.equal(y.view(kind), given.to(y.dtype)[:-3].view(kind))
 
 
-def test_no_boolean_is_infinite() -> None:
+@pytest.mark.parametrize("op", [ScalarOp.ISINF, ScalarOp.SIGNBIT])
+def test_no_boolean_is_infinite_or_negative(op: ScalarOp) -> None:
     index = (Symbol("i0"),)
     body = (
         Load(result="v", dtype=DType.BOOL, buffer="x", index=index),
-        Apply(result="r", dtype=DType.BOOL, op=ScalarOp.ISINF, operands=("v",)),
+        Apply(result="r", dtype=DType.BOOL, op=op, operands=("v",)),
         Store(buffer="y", index=index, value="r"),
     )
-    nest = Nest(name="infinite", axes=(Axis("i0", LENGTH),), body=body)
+    nest = Nest(name=f"{op.value}_of_bool", axes=(Axis("i0", LENGTH),), body=body)
     types = {"x": _type(DType.BOOL), "y": _type(DType.BOOL)}
     (kernel,) = build_kernels([kernel_of(nest, types)])
     found = torch.ones(LENGTH, dtype=torch.bool)

@@ -127,7 +127,8 @@ class CLanguage(ABC):
                 return self.infix(ScalarOp.NE, dtype, operands[0], operands[0])
             case _:
                 pass
-        if op is ScalarOp.ISINF and not dtype.is_float:
+        is_never = op is ScalarOp.ISINF and not dtype.is_float
+        if is_never or (op is ScalarOp.SIGNBIT and dtype is DType.BOOL):
             return "false"
         if not dtype.is_float and (op in _ROUNDING or dtype is DType.BOOL):
             return operands[0]
