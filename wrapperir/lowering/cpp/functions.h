@@ -258,8 +258,8 @@ template <class T> inline T power(T a, T b) {
     if (b & 1) result = T(result * a);
   return result;
 }
-inline f32 power(f32 a, f32 b) { return libm::powf(a, b); }
-inline f64 power(f64 a, f64 b) { return libm::pow(a, b); }
+inline f32 power(f32 a, f32 b) { return pow(a, b); }
+inline f64 power(f64 a, f64 b) { return pow(a, b); }
 
 //: sqrt
 inline f32 sqrt(f32 a) { return __builtin_sqrtf(a); }

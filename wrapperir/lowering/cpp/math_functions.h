@@ -16,6 +16,10 @@ inline f32 choose(bool c, f32 a, f32 b) {
   return of_bits(choose(c, bits_of(a), bits_of(b)));
 }
 inline u64 choose(bool c, u64 a, u64 b) { u64 m = -u64(c); return (a & m) | (b & ~m); }
+inline f64 choose(bool c, f64 a, f64 b) {
+  u64 first = __builtin_bit_cast(u64, a), other = __builtin_bit_cast(u64, b);
+  return __builtin_bit_cast(f64, choose(c, first, other));
+}
 
 //: small_expm1
 // exp(a) - 1 for -ln(2)/2 <= a <= ln(2)/2; coefficients of Cephes (S. L. Moshier).

@@ -29,11 +29,8 @@ _TYPES = {
         "u8": "__UINT8_TYPE__",
     }.items()
 }
-_UNARY = (
-    *("tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"),
-    *("erfc", "lgamma"),
-)
-_BINARY = ("atan2", "hypot", "nextafter")
+_UNARY = ("tan", "erfc", "lgamma")
+_BINARY = ("nextafter",)
 
 
 def _declaration(name: str, count: int) -> str:
@@ -58,13 +55,12 @@ def _function(name: str, count: int) -> str:
 _LIBM = {
     **{name: _function(name, 1) for name in _UNARY},
     **{name: _function(name, 2) for name in _BINARY},
-    "powf": _declaration("pow", 2),
     "fmodf": _declaration("fmod", 2),
 }
 """Functions of the C library, declared without its header."""
 
-_MATH = _parts("math_functions.h")
-POLYNOMIALS = tuple(name for name, text in _MATH.items() if f"libm::{name}(" in text)
+_MATH = {**_parts("math_functions.h"), **_parts("wide_functions.h")}
+POLYNOMIALS = tuple(name for name, text in _MATH.items() if f"libm::{name}(a)" in text)
 """The functions of ``f32`` that are written here, not called in the C library."""
 
 SNIPPETS: Mapping[str, str] = {**_TYPES, **_LIBM, **_MATH, **_parts("functions.h")}
