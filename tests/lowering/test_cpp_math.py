@@ -35,9 +35,8 @@ def _pairs() -> tuple[torch.Tensor, torch.Tensor]:
     return left.contiguous(), right.contiguous()
 
 
-@pytest.mark.parametrize("op", [ScalarOp.POW, ScalarOp.ATAN2, ScalarOp.HYPOT])
-def test_functions_of_two_numbers_round_once(op: ScalarOp) -> None:
-    x, y = _pairs()
+def _computed(op: ScalarOp, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Return what a kernel computes of pairs."""
     out = torch.zeros_like(x)
     at = (Symbol("i"),)
     body = (
@@ -50,6 +49,13 @@ def test_functions_of_two_numbers_round_once(op: ScalarOp) -> None:
     types = {"x": type_of(x), "y": type_of(y), "out": type_of(out)}
     (kernel,) = build_kernels([kernel_of(nest, types)])
     kernel.launch([x, y, out])
+    return out
+
+
+@pytest.mark.parametrize("op", [ScalarOp.POW, ScalarOp.ATAN2, ScalarOp.HYPOT])
+def test_functions_of_two_numbers_round_once(op: ScalarOp) -> None:
+    x, y = _pairs()
+    out = _computed(op, x, y)
     exact = eager_operator(op)(x.double(), y.double())
     wanted = exact.float()
     assert torch.equal(out.isnan(), wanted.isnan())
@@ -59,3 +65,12 @@ def test_functions_of_two_numbers_round_once(op: ScalarOp) -> None:
     step = torch.nextafter(wanted.abs(), torch.tensor(math.inf)).double() - wanted.abs()
     error = (out.double() - exact).abs() / step
     assert error[is_number].max() < 0.51
+
+
+def test_a_remainder_is_exact() -> None:
+    x, y = _pairs()
+    is_finite = x.isfinite() & y.isfinite() & (y != 0)
+    x, y = x[is_finite], y[is_finite]
+    exact = list(map(math.fmod, x.tolist(), y.tolist()))
+    found = _computed(ScalarOp.FMOD, x, y)
+    assert torch.equal(found.view(torch.int32), torch.tensor(exact).view(torch.int32))

@@ -191,13 +191,14 @@ inline f64 truncdiv(f64 a, f64 b) { return __builtin_trunc(a / b); }
 template <class T> inline T fmod(T a, T b) {
   return b == 0 || (T(-1) < T(0) && b == T(-1)) ? T(0) : T(a % b);
 }
-inline f32 fmod(f32 a, f32 b) { return libm::fmodf(a, b); }
+inline f32 fmod(f32 a, f32 b) { return real_fmod(a, b); }
+namespace libm { extern "C" double fmod(double, double); }
 inline f64 fmod(f64 a, f64 b) { return libm::fmod(a, b); }
 
 //: remainder
 template <class T> inline T remainder(T a, T b) {
   T rest = fmod(a, b);
-  return rest != 0 && (rest < 0) != (b < 0) ? T(rest + b) : rest;
+  return (rest != 0) & ((rest < 0) != (b < 0)) ? T(rest + b) : rest;
 }
 
 //: floordiv
@@ -207,12 +208,12 @@ template <class T> inline T floordiv(T a, T b) {
   return T(quotient * b) != a && (a < 0) != (b < 0) ? T(quotient - 1) : quotient;
 }
 template <class T> inline T floordiv_real(T a, T b) {
-  if (b == 0) return a / b;
-  T rest = fmod(a, b), quotient = (a - rest) / b;
-  if (rest != 0 && (b < 0) != (rest < 0)) quotient -= 1;
-  if (quotient == 0) return __builtin_copysign(T(0), a / b);
+  T ratio = a / b, rest = fmod(a, b), quotient = (a - rest) / b;
+  quotient = choose((rest != 0) & ((b < 0) != (rest < 0)), quotient - 1, quotient);
   T low = floor(quotient);
-  return quotient - low > T(0.5) ? low + 1 : low;
+  low = choose(quotient - low > T(0.5), low + 1, low);
+  low = choose(quotient == 0, __builtin_copysign(T(0), ratio), low);
+  return choose(b == 0, ratio, low);
 }
 inline f32 floordiv(f32 a, f32 b) { return floordiv_real(a, b); }
 inline f64 floordiv(f64 a, f64 b) { return floordiv_real(a, b); }

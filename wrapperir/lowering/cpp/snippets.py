@@ -55,7 +55,6 @@ def _function(name: str, count: int) -> str:
 _LIBM = {
     **{name: _function(name, 1) for name in _UNARY},
     **{name: _function(name, 2) for name in _BINARY},
-    "fmodf": _declaration("fmod", 2),
 }
 """Functions of the C library, declared without its header."""
 

@@ -1,5 +1,6 @@
 // Functions of f32 that are computed in f64, without branches, so that they round once:
-// the error of each is at most 0.51 ulp.  Functions of f64 are the C library's.
+// the error of each is at most 0.51 ulp, and remainders are exact.  Functions of f64 are
+// the C library's.
 // A kernel has the parts that it names; each begins after "//:" and its name.
 
 //: wide_log
@@ -164,3 +165,18 @@ inline f32 pow(f32 a, f32 b) {
 }
 namespace libm { extern "C" double pow(double, double); }
 inline f64 pow(f64 a, f64 b) { return libm::pow(a, b); }
+
+//: real_fmod
+// Each step takes a whole multiple of b away, with the 51 highest bits of the quotient or
+// all of it; what is left has few bits, so that nothing is rounded.  A quotient has at most
+// 277 bits, and the last is one too much or too little.
+inline f32 real_fmod(f32 a, f32 b) {
+  f64 x = __builtin_fabs(f64(a)), y = __builtin_fabs(f64(b)), by = 1 / y, rest = x;
+#pragma GCC unroll 6
+  for (int step = 0; step < 6; ++step)
+    rest = __builtin_fma(-__builtin_trunc(rest * by), y, rest);
+  rest = choose(rest < 0, rest + y, rest);
+  rest = choose(rest >= y, rest - y, rest);
+  rest = choose((y == __builtin_inf()) & (x < y), x, rest);
+  return __builtin_copysignf(f32(rest), a);
+}
