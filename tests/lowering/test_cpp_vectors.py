@@ -1,22 +1,34 @@
-"""GCC makes vector instructions of the lane loops of casts and choices."""
+"""GCC makes vector instructions of the lane loops of functions, casts and choices."""
 
 import itertools
 import re
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import pytest
 
-from tests.lowering.cpp_kernels import kernel_of
+from tests.lowering.cpp_kernels import kernel_of, use_processor
 from wrapperir.ir import DType, Symbol, tensor
 from wrapperir.kernels.cpp_build import kernel_compiler
 from wrapperir.kernels.emitted.kernel_flags import is_gcc
 from wrapperir.lowering.cpp import CppRenderer
 from wrapperir.lowering.loops import Apply, Axis, Load, Nest, Step, Store
 from wrapperir.lowering.renderer import KernelBuffer, KernelPart, KernelSequence, LoopKernel
-from wrapperir.lowering.scalar_op import ScalarOp
+from wrapperir.lowering.scalar_op import (
+    ScalarOp,
+    operand_count,
+    result_dtype,
+    takes_dtype,
+)
 
 _LENGTH = 4096
+_NO_FUNCTIONS = frozenset(
+    {
+        *(ScalarOp.CAST, ScalarOp.BITCAST, ScalarOp.WHERE),
+        *(ScalarOp.TAN, ScalarOp.ERFC, ScalarOp.LGAMMA, ScalarOp.NEXTAFTER),
+    }
+)
+"""Operators that are not functions of numbers, or that the C library computes."""
 _DTYPES = (
     *(DType.F64, DType.F32, DType.F16, DType.BF16),
     *(DType.I64, DType.I32, DType.I16, DType.I8, DType.U8, DType.BOOL),
@@ -52,35 +64,50 @@ def _sequence(kernels: Iterable[LoopKernel]) -> KernelSequence:
     return KernelSequence(name="all", buffers=tuple(buffers), parts=tuple(parts))
 
 
-def test_casts_and_choices_are_vector_instructions() -> None:
+def _scalar(kernels: Sequence[LoopKernel]) -> list[str]:
+    """Return the first lines of the kernels that have no vector instructions.
+
+    The flags are those of programs in Python, whose square roots do not set ``errno``.
+    """
     compiler = kernel_compiler()
     if not is_gcc(compiler.version):
         pytest.skip("another compiler")
-    # Arrays are converted from and to f16 outside of the loop.
-    pairs = set(itertools.permutations(_DTYPES, 2))
-    pairs -= set(itertools.permutations((DType.F16, DType.F32)))
-    casts = [_kernel(ScalarOp.CAST, (source,), target) for source, target in pairs]
-    choices = [_kernel(ScalarOp.WHERE, (DType.BOOL, d, d), d) for d in _DTYPES]
-    source = CppRenderer().render_sequence(_sequence([*casts, *choices])).source
-    command = [
-        *compiler.command,
-        "-fopt-info-vec",
-        "-c",
-        "-x",
-        "c++",
-        "-",
-        "-o",
-        "/dev/null",
-    ]
+    flags = ["-fno-math-errno", "-fopt-info-vec", "-c", "-x", "c++", "-", "-o", "/dev/null"]
+    source = CppRenderer().render_sequence(_sequence(kernels)).source
+    command = [*compiler.command, *flags]
     ran = subprocess.run(command, input=source, capture_output=True, text=True, check=True)
     found = re.findall(r"^<stdin>:(\d+):.*loop vectorized", ran.stderr, re.MULTILINE)
     vectorized = set(map(int, found))
     lines = source.split("\n")
     functions = [n for n, line in enumerate(lines, 1) if line.startswith("static void")]
-    assert len(functions) == len(casts) + len(choices)
-    scalar = [
+    assert len(functions) == len(kernels)
+    return [
         lines[begin - 1]
         for begin, end in zip(functions, [*functions[1:], len(lines)], strict=True)
         if vectorized.isdisjoint(range(begin, end))
     ]
-    assert scalar == []
+
+
+@pytest.mark.parametrize("processor", ["native", "x86-64-v3"])
+def test_functions_are_vector_instructions(
+    processor: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_processor(processor, monkeypatch)
+    operators = [
+        op for op in ScalarOp if takes_dtype(op, DType.F32) and op not in _NO_FUNCTIONS
+    ]
+    kernels = [
+        _kernel(op, [DType.F32] * operand_count(op), result)
+        for op in operators
+        if (result := result_dtype(op, [DType.F32] * operand_count(op)))
+    ]
+    assert _scalar(kernels) == []
+
+
+def test_casts_and_choices_are_vector_instructions() -> None:
+    # Arrays are converted from and to f16 outside of the loop.
+    pairs = set(itertools.permutations(_DTYPES, 2))
+    pairs -= set(itertools.permutations((DType.F16, DType.F32)))
+    casts = [_kernel(ScalarOp.CAST, (source,), target) for source, target in pairs]
+    choices = [_kernel(ScalarOp.WHERE, (DType.BOOL, d, d), d) for d in _DTYPES]
+    assert _scalar([*casts, *choices]) == []

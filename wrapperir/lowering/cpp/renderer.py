@@ -22,11 +22,12 @@ from wrapperir.lowering.renderer import (
 from wrapperir.lowering.source_parts import needed_parts
 from wrapperir.lowering.substitution import computed_origins
 
-# Numbers wrap, zeros keep their sign, and functions set no errno.  Loops that the compiler
-# can vectorise are, with the widest registers.
+# Numbers wrap, zeros keep their sign, functions set no errno, and no operation traps.
+# Loops that the compiler can vectorise are, with the widest registers.
 HEAD = """\
 #pragma GCC push_options
-#pragma GCC optimize("wrapv", "signed-zeros", "no-math-errno", "tree-loop-vectorize")
+#pragma GCC optimize("wrapv", "signed-zeros", "no-math-errno", "no-trapping-math")
+#pragma GCC optimize("tree-loop-vectorize")
 #pragma GCC target("prefer-vector-width=512")
 namespace loops {"""
 TAIL = """\

@@ -1,14 +1,15 @@
 // Functions of f32 that are computed in f64, without branches, so that they round once:
 // the error of each is at most 0.51 ulp, and remainders are exact.  Functions of f64 are
-// the C library's.
+// the C library's.  What is not inlined, where several loops call it, is not vectorised.
 // A kernel has the parts that it names; each begins after "//:" and its name.
 
 //: wide_log
 // log(a) in f64, to 38 bits, for numbers of f32 and their sums, products and quotients.
-inline f64 wide_log(f64 a) {
-  u64 bits = __builtin_bit_cast(u64, a);
-  u64 e = (bits - 0x3fe6a09e667f3bcdu) & 0xfff0000000000000u;
-  f64 m = __builtin_bit_cast(f64, bits - e), s = (m - 1) / (m + 1), z = s * s;
+inline __attribute__((always_inline)) f64 wide_log(f64 a) {
+  u64 bits = __builtin_bit_cast(u64, a), e = (bits + 0x00095f619980c433u) >> 52;
+  f64 n = __builtin_bit_cast(f64, e | 0x4330000000000000u) - (0x1p52 + 1023);
+  f64 m = __builtin_bit_cast(f64, bits - ((e - 1023) << 52));
+  f64 s = (m - 1) / (m + 1), z = s * s;
   f64 p = 2.0 / 15;
   p = __builtin_fma(p, z, 2.0 / 13);
   p = __builtin_fma(p, z, 2.0 / 11);
@@ -17,7 +18,7 @@ inline f64 wide_log(f64 a) {
   p = __builtin_fma(p, z, 2.0 / 5);
   p = __builtin_fma(p, z, 2.0 / 3);
   p = __builtin_fma(p * z, s, 2 * s);
-  f64 result = __builtin_fma(f64(i64(e) >> 52), 0x1.62e42fefa39efp-1, p);
+  f64 result = __builtin_fma(n, 0x1.62e42fefa39efp-1, p);
   result = choose(a == 0, -__builtin_inf(), result);
   result = choose(a < __builtin_inf(), result, a);
   return choose(a < 0, __builtin_nan(""), result);
@@ -25,7 +26,7 @@ inline f64 wide_log(f64 a) {
 
 //: wide_exp2
 // 2**a in f64, to 36 bits; what is out of the range of f32 stays so.
-inline f64 wide_exp2(f64 a) {
+inline __attribute__((always_inline)) f64 wide_exp2(f64 a) {
   a = choose(a > 300, 300.0, choose(a < -300, -300.0, a));
   f64 shifted = a + 0x1.8p52, rest = (a - (shifted - 0x1.8p52)) * 0x1.62e42fefa39efp-1;
   f64 p = 1.0 / 362880;
@@ -45,7 +46,7 @@ inline f64 wide_exp2(f64 a) {
 //: wide_atan
 // atan(a / b) in f64, to 35 bits, for a, b >= 0, one of them finite and one not zero; the
 // coefficients are fitted from 0 to tan(pi/8).
-inline f64 wide_atan(f64 a, f64 b) {
+inline __attribute__((always_inline)) f64 wide_atan(f64 a, f64 b) {
   bool low = a <= b * 0x1.a827999fcef32p-2, high = a > b * 0x1.3504f333f9de6p+1;
   f64 over = choose(high, -b, choose(low, a, a - b));
   f64 under = choose(high, a, choose(low, b, a + b));
@@ -61,14 +62,14 @@ inline f64 wide_atan(f64 a, f64 b) {
 }
 
 //: atan
-inline f32 atan(f32 a) {
+inline __attribute__((always_inline)) f32 atan(f32 a) {
   return __builtin_copysignf(f32(wide_atan(__builtin_fabs(f64(a)), 1)), a);
 }
 namespace libm { extern "C" double atan(double); }
 inline f64 atan(f64 a) { return libm::atan(a); }
 
 //: asin
-inline f32 asin(f32 a) {
+inline __attribute__((always_inline)) f32 asin(f32 a) {
   f64 x = __builtin_fabs(f64(a));
   return __builtin_copysignf(f32(wide_atan(x, __builtin_sqrt((1 - x) * (1 + x)))), a);
 }
@@ -76,7 +77,7 @@ namespace libm { extern "C" double asin(double); }
 inline f64 asin(f64 a) { return libm::asin(a); }
 
 //: acos
-inline f32 acos(f32 a) {
+inline __attribute__((always_inline)) f32 acos(f32 a) {
   f64 x = __builtin_fabs(f64(a)), result = wide_atan(__builtin_sqrt((1 - x) * (1 + x)), x);
   return f32(choose(a < 0, 0x1.921fb54442d18p+1 - result, result));
 }
@@ -84,7 +85,7 @@ namespace libm { extern "C" double acos(double); }
 inline f64 acos(f64 a) { return libm::acos(a); }
 
 //: sinh
-inline f32 sinh(f32 a) {
+inline __attribute__((always_inline)) f32 sinh(f32 a) {
   f64 x = __builtin_fabs(f64(a)), z = x * x, e = wide_exp2(x * 0x1.71547652b82fep+0);
   f64 p = __builtin_fma(1.0 / 362880, z, 1.0 / 5040);
   p = __builtin_fma(p, z, 1.0 / 120);
@@ -96,7 +97,7 @@ namespace libm { extern "C" double sinh(double); }
 inline f64 sinh(f64 a) { return libm::sinh(a); }
 
 //: cosh
-inline f32 cosh(f32 a) {
+inline __attribute__((always_inline)) f32 cosh(f32 a) {
   f64 e = wide_exp2(f64(a) * 0x1.71547652b82fep+0);
   return f32((e + 1 / e) * 0.5);
 }
@@ -104,7 +105,7 @@ namespace libm { extern "C" double cosh(double); }
 inline f64 cosh(f64 a) { return libm::cosh(a); }
 
 //: asinh
-inline f32 asinh(f32 a) {
+inline __attribute__((always_inline)) f32 asinh(f32 a) {
   f64 x = __builtin_fabs(f64(a)), z = x * x;
   f64 near = __builtin_fma(z * (-1.0 / 6), x, x);
   f64 far = wide_log(x + __builtin_sqrt(z + 1));
@@ -114,7 +115,7 @@ namespace libm { extern "C" double asinh(double); }
 inline f64 asinh(f64 a) { return libm::asinh(a); }
 
 //: acosh
-inline f32 acosh(f32 a) {
+inline __attribute__((always_inline)) f32 acosh(f32 a) {
   f64 x = a, result = wide_log(x + __builtin_sqrt((x - 1) * (x + 1)));
   return f32(choose(x >= 1, result, __builtin_nan("")));
 }
@@ -122,7 +123,7 @@ namespace libm { extern "C" double acosh(double); }
 inline f64 acosh(f64 a) { return libm::acosh(a); }
 
 //: atanh
-inline f32 atanh(f32 a) {
+inline __attribute__((always_inline)) f32 atanh(f32 a) {
   f64 x = __builtin_fabs(f64(a)), near = __builtin_fma(x * x * (1.0 / 3), x, x);
   f64 far = 0.5 * wide_log((1 + x) / (1 - x));
   return __builtin_copysignf(f32(choose(x < 0x1p-8, near, far)), a);
@@ -131,7 +132,7 @@ namespace libm { extern "C" double atanh(double); }
 inline f64 atanh(f64 a) { return libm::atanh(a); }
 
 //: atan2
-inline f32 atan2(f32 a, f32 b) {
+inline __attribute__((always_inline)) f32 atan2(f32 a, f32 b) {
   f64 y = __builtin_fabs(f64(a)), x = __builtin_fabs(f64(b));
   bool is_same = y == x;  // both may be zero or infinite
   f64 over = choose(is_same & (y != 0), 1.0, y), under = choose(is_same, 1.0, x);
@@ -143,7 +144,7 @@ namespace libm { extern "C" double atan2(double, double); }
 inline f64 atan2(f64 a, f64 b) { return libm::atan2(a, b); }
 
 //: hypot
-inline f32 hypot(f32 a, f32 b) {
+inline __attribute__((always_inline)) f32 hypot(f32 a, f32 b) {
   f64 x = __builtin_fabs(f64(a)), y = __builtin_fabs(f64(b)), far = __builtin_inf();
   return f32(choose((x == far) | (y == far), far, __builtin_sqrt(x * x + y * y)));
 }
@@ -152,7 +153,7 @@ inline f64 hypot(f64 a, f64 b) { return libm::hypot(a, b); }
 
 //: pow
 // As in C: 1 where the exponent is 0 or the base is 1, and where -1 has an infinite one.
-inline f32 pow(f32 a, f32 b) {
+inline __attribute__((always_inline)) f32 pow(f32 a, f32 b) {
   f64 x = __builtin_fabs(f64(a)), far = __builtin_inf();
   f64 result = wide_exp2(wide_log(x) * (b * 0x1.71547652b82fep+0));
   f32 half = b * 0.5f;
@@ -170,7 +171,7 @@ inline f64 pow(f64 a, f64 b) { return libm::pow(a, b); }
 // Each step takes a whole multiple of b away, with the 51 highest bits of the quotient or
 // all of it; what is left has few bits, so that nothing is rounded.  A quotient has at most
 // 277 bits, and the last is one too much or too little.
-inline f32 real_fmod(f32 a, f32 b) {
+inline __attribute__((always_inline)) f32 real_fmod(f32 a, f32 b) {
   f64 x = __builtin_fabs(f64(a)), y = __builtin_fabs(f64(b)), by = 1 / y, rest = x;
 #pragma GCC unroll 6
   for (int step = 0; step < 6; ++step)
