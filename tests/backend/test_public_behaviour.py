@@ -237,7 +237,11 @@ def _compiled_ahead_of_time(compile: Compile) -> None:
         return x.sin() + 1
 
     x = torch.randn(4)
-    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        tempfile.TemporaryDirectory() as folder,
+        config.patch(cpu_backend="cpp"),  # graphs with Triton kernels are not saved
+    ):
         patch.delenv(SETTING)
         # PyTorch saves all kernels of FX graphs in this process, also of other functions.
         patch.setattr(kernel_side_table, "id_to_kernel", {})
@@ -248,6 +252,37 @@ def _compiled_ahead_of_time(compile: Compile) -> None:
         torch._dynamo.reset()
         with open(f"{folder}/saved", "rb") as file:
             close(TORCH.compiler.load_compiled_function(file)(x), function(x))
+
+
+@case
+def _checkpoints_with_attention(compile: Compile) -> None:
+    def body(x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.scaled_dot_product_attention(x.sin(), x, x).exp()
+
+    def function(x: torch.Tensor) -> Any:
+        return checkpoint(body, x, use_reentrant=False)
+
+    x = torch.randn(1, 2, 8, 4, requires_grad=True)
+    found, wanted = compile(function)(x), function(x)
+    close(found, wanted)
+    close(torch.autograd.grad(found.sum(), x), torch.autograd.grad(wanted.sum(), x))
+
+
+@case
+def _checkpoints_with_numbers_of_eager(compile: Compile) -> None:
+    def body(x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.dropout(x.sin() * torch.rand_like(x), 0.5).exp()
+
+    def gradients(function: Any) -> Any:
+        torch.manual_seed(7)
+        x = torch.ones(64, requires_grad=True)
+        y = checkpoint(function, x, use_reentrant=False)
+        return y, torch.autograd.grad(y.sum(), x), torch.rand(2)
+
+    with config.patch(fallback_random=True):
+        close(gradients(compile(body)), gradients(body))
+        step = compile(lambda x: checkpoint(body, x, use_reentrant=False))
+        close(gradients(step), gradients(body))
 
 
 @pytest.mark.usefixtures("quick_kernels")

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 from tests.frontend_lowering.lowered import copied
 from wrapperir.frontend.lowering.decompositions import table
@@ -20,6 +21,7 @@ SOLID = torch.randn(1, 2, 5, 6, 4, requires_grad=True)
 def _gradients(function: Callable[..., Any], *given: torch.Tensor) -> Sequence[Any]:
     """Return the results of a function, and the gradients of the square of the first."""
     inputs = [copied(each) for each in given]
+    torch.manual_seed(0)
     results = function(*inputs)
     several = results if isinstance(results, tuple) else (results,)
     several[0].square().sum().backward()
@@ -110,3 +112,27 @@ def test_what_is_pooled_is_not_saved_for_its_shape(
     targets = [node.target for node in saved if node.op == "call_function"]
     assert torch.ops.aten.convolution.default not in targets
     assert torch.ops.aten.full.default not in targets
+
+
+def _in_a_checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *given: checkpoint(function, *given, use_reentrant=False)
+
+
+def test_what_is_drawn_in_a_checkpoint_is_saved() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return functional.dropout(x.sin(), 0.5).exp()
+
+    saved = _saved(_in_a_checkpoint(function), torch.randn(64, requires_grad=True))
+    assert torch.bool in _dtypes(saved)
+
+
+def test_attention_without_dropout_runs_again_in_a_checkpoint() -> None:
+    q = torch.randn(1, 2, 8, 4, requires_grad=True)
+
+    def function(q: torch.Tensor) -> Any:
+        attended = functional.scaled_dot_product_attention(q.sin(), q, q)
+        return functional.scaled_dot_product_attention(attended.exp(), q, q).exp()
+
+    saved = _saved(_in_a_checkpoint(function), q)
+    # What is returned, and what is given.
+    assert [node.op for node in saved] == ["call_function", "placeholder"]

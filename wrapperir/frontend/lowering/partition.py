@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from attrs import frozen
 from torch import Tensor
-from torch._functorch import partitioners
 
+from wrapperir.frontend.aten.saved_draws import cut_saving_draws
 from wrapperir.frontend.lowering.decompositions import append_function
 from wrapperir.frontend.lowering.pool_windows import FixedWindow
 from wrapperir.frontend.lowering.pooling import fixed_windows
@@ -47,9 +47,7 @@ def partition(
         pool = getattr(aten, f"max_pool{rank}d_with_indices")
         for node in joint.graph.find_nodes(op="call_function", target=pool.default):
             _save_offsets(joint.graph, node, rank)
-    cut: Any = partitioners.min_cut_rematerialization_partition
-    forward, backward = cut(joint, inputs, **settings)
-    return forward, backward
+    return cut_saving_draws(joint, inputs, **settings)
 
 
 def _skip_aliases(graph: torch.fx.Graph) -> None:
