@@ -251,3 +251,13 @@ def test_powers_of_half_types_round_as_eager(dtype: torch.dtype) -> None:
 
     expected = [x**exponent for exponent in (-2, 2, 3, 3.0)]
     torch.testing.assert_close(powers(x), expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_sums_of_products_in_place(dtype: torch.dtype) -> None:
+    def function(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+        x.addcmul_(y, z, value=0.1).lerp_(z, 0.2)
+        return x.addcdiv_(y, z, value=-2).addcmul_(y, z)
+
+    torch.manual_seed(0)
+    check(function, *(torch.rand(3, 4).to(dtype) + 1 for _ in range(3)))

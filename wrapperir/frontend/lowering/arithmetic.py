@@ -22,7 +22,7 @@ from wrapperir.frontend.lowering.elementwise import (
 )
 from wrapperir.frontend.lowering.nest_builder import NestBuilder
 from wrapperir.frontend.lowering.overwriting import keep_old_values
-from wrapperir.frontend.lowering.rules import RULES, NotLoweredError, rule
+from wrapperir.frontend.lowering.rules import LATE_RULES, RULES, NotLoweredError, rule
 from wrapperir.frontend.lowering.scope import LoopScope
 from wrapperir.frontend.lowering.values import NodeValue
 from wrapperir.ir import DType
@@ -53,6 +53,19 @@ def _sum(scope: LoopScope, node: torch.fx.Node, *, op: Op) -> NodeValue:
 
 for _packet, _op in ((aten.add, Op.ADD), (aten.sub, Op.SUB)):
     RULES[_packet.Tensor] = RULES[_packet.Scalar] = partial(_sum, op=_op)
+
+
+def _multiply_add(scope: LoopScope, node: torch.fx.Node) -> NodeValue:
+    """Lower what Dynamo makes of ``addcmul_``, ``addcdiv_`` and ``lerp_``."""
+
+    def compute(builder: NestBuilder, values: Sequence[str]) -> str:
+        first, second, third = values
+        return builder.apply(Op.ADD, builder.apply(Op.MUL, first, second), third)
+
+    return map_elements(scope, node, node.args, KIND.DEFAULT, compute)
+
+
+LATE_RULES["prims.fma.default"] = _multiply_add
 
 
 @rule(aten.where.self, prims.where.default)

@@ -11,7 +11,7 @@ from torch._ops import OpOverload
 from wrapperir.frontend.aten.storage_offsets import NOWHERE, Place
 from wrapperir.frontend.aten.values import SCALARS, lower_extent, symbols_of
 from wrapperir.frontend.lowering.decompositions import decomposed, is_called
-from wrapperir.frontend.lowering.operators import RULES
+from wrapperir.frontend.lowering.operators import LATE_RULES, RULES
 from wrapperir.frontend.lowering.rules import NotLoweredError
 from wrapperir.frontend.lowering.scope import LoopScope
 from wrapperir.frontend.lowering.values import IndexedTensor
@@ -122,7 +122,7 @@ def lower_node(scope: LoopScope, node: torch.fx.Node, *, is_part: bool = False) 
     if isinstance(example, SCALARS):
         scope.values[node] = scope.expr(example)
         return
-    found = RULES.get(target)
+    found = RULES.get(target) or LATE_RULES.get(str(target))
     items, buffers = len(scope.items), set(scope.buffers)
     try:
         if found is None:

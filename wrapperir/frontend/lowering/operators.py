@@ -15,7 +15,7 @@ from wrapperir.frontend.lowering import (
     view_scatter,
     views,
 )
-from wrapperir.frontend.lowering.rules import RULES
+from wrapperir.frontend.lowering.rules import LATE_RULES, RULES
 
 MODULES = (
     *(arithmetic, creation, gather, joining, masked_updates, pointwise),
@@ -23,4 +23,4 @@ MODULES = (
 )
 """The modules that add their rules to ``RULES``."""
 
-__all__ = ["MODULES", "RULES"]
+__all__ = ["LATE_RULES", "MODULES", "RULES"]

@@ -16,6 +16,9 @@ Rule: TypeAlias = "Callable[[LoopScope, torch.fx.Node], NodeValue]"
 RULES: dict[Any, Rule] = {}
 """Rules by operator overload."""
 
+LATE_RULES: dict[str, Rule] = {}
+"""Rules of operators that PyTorch registers when it needs them, by name."""
+
 
 class NotLoweredError(Exception):
     """A node has no loops: it is decomposed or called."""
