@@ -18,6 +18,7 @@ from wrapperir.ir import ReuseLine
 from wrapperir.text import parse_program
 from wrapperir_fx.graph_module import build_graph_module
 from wrapperir_fx.kernel_functions import launch_directly
+from wrapperir_fx.plain_tensors import given_plain_tensors
 
 
 def erase_dead_nodes(graph: Graph) -> None:
@@ -173,7 +174,7 @@ def load_graph(
         call = boxed(module)
     else:
         call = compiled(module, compile_graph, len(program.outputs))
-    call = restoring_streams(call, module.graph)
+    call = given_plain_tensors(restoring_streams(call, module.graph))
     if trusts_inputs:
         return call
     # The check is not part of the graph, which other compilers may take and export.
