@@ -36,7 +36,8 @@ Functions of PyTorch's, compiled with our own lowering (`backend="wrapperir",
 options={{"frontend": "lowering"}}`) and with plain Inductor in one process, which runs both
 and eager in turns{how}. Times are medians in microseconds{call}. *Of a
 copy* is the bandwidth beside that of `Tensor.copy_`: bytes of inputs and results, each
-once{goal_of_copy}. Results are compared with eager's.
+once{goal_of_copy}. Results are compared with eager's; integers of Inductor's may differ
+by 1.
 Made by `python -m bench.lowering.fused_kernels --write` with {machine}.
 
 Beside Inductor's: geometric mean **{mean:.2f}** (goal {goal:.1f}), worst {worst:.2f}.
@@ -119,7 +120,8 @@ def measure(case: FusedCase, device: str, scale: int, copy: float) -> Times:
     launches: dict[str, Launch] = {}
     for name, call in calls.items():
         found = call(*inputs)
-        torch.testing.assert_close(found, expected, rtol=2e-2, atol=2e-2)
+        most = close_to(expected, name)
+        torch.testing.assert_close(found, expected, rtol=2e-2, atol=most)
         launch: Launch = functools.partial(call, *inputs)
         launches[name] = captured([launch]) if device == "cuda" else launch
     turn = gpu_turn if device == "cuda" else cpu_turn
@@ -130,6 +132,16 @@ def measure(case: FusedCase, device: str, scale: int, copy: float) -> Times:
     ours, theirs, eager = map(statistics.median, times.values())
     of_copy = copy * moved_bytes(case, inputs, expected) / ours
     return Times(case.name, ours, theirs, eager, of_copy)
+
+
+def close_to(expected: Results, contender: str) -> float:
+    """Return how far results may be from eager's.
+
+    On a GPU Inductor divides less exactly than eager, and then rounds a few elements of
+    66 million to another integer.
+    """
+    one = expected if isinstance(expected, torch.Tensor) else expected[0]
+    return 1.0 if contender == "inductor" and not one.is_floating_point() else 2e-2
 
 
 def format_page(found: Sequence[Times], device: str) -> str:
