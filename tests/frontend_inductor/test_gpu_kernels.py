@@ -234,7 +234,7 @@ def test_a_template_whose_grid_is_a_python_function_is_refused() -> None:
 
 
 def test_a_kernel_of_another_language_is_refused() -> None:
-    scope: Any = SimpleNamespace(session=SimpleNamespace(definitions={}))
+    scope: Any = SimpleNamespace(session=SimpleNamespace(definitions={}, early={}))
     body = "async_compile.cutlass(r'''int x;''', 'so')"
     line = SimpleNamespace(kernel_name="k", kernel_body=body, cpp_definition=None)
     with pytest.raises(DiagnosticError, match="WIR654: kernel k is neither") as caught:

@@ -34,7 +34,7 @@ from wrapperir.frontend.inductor.cpu_triton import triton_for_cpu
 from wrapperir.frontend.inductor.decompositions import decompositions
 from wrapperir.frontend.inductor.light_keys import light_keys
 from wrapperir.frontend.inductor.program_cache import cached_by, showing_emitted_code
-from wrapperir.frontend.inductor.saved_draws import SavingDraws
+from wrapperir.frontend.inductor.saved_draws import with_saved_draws
 from wrapperir.frontend.inductor.settings import OWN
 from wrapperir.frontend.inductor.vector_sets import recalling_vector_sets
 from wrapperir.frontend.preparation import Prepare
@@ -199,8 +199,6 @@ def _compile(
     cache_key: str | None = None,
 ) -> Callable[..., Any]:
     densify_masks(graph)
-    if config.custom_partitioner_fn is None:
-        settings = {"custom_partitioner_fn": SavingDraws(), **settings}
     with own_settings(cache_key), showing_emitted_code():
         compiled: Any = compile_fx(
             graph,
@@ -310,7 +308,7 @@ def capture(
 
     def backend(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
         compile = functools.partial(inner, dynamo_names(graph))
-        return _compile(graph, inputs, compile, settings)
+        return _compile(graph, inputs, compile, with_saved_draws(settings))
 
     compiled: Callable[..., Any] = torch.compile(function, backend=backend)
     # Dynamo counts what others compiled of the function, and would leave it to PyTorch.

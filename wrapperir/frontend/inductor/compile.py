@@ -16,6 +16,7 @@ from wrapperir.frontend.aten.attention import densify_masks
 from wrapperir.frontend.inductor.first_keys import kept_as_traced
 from wrapperir.frontend.inductor.kept_graphs import find_graph
 from wrapperir.frontend.inductor.program_cache import can_keep_programs
+from wrapperir.frontend.inductor.saved_draws import with_saved_draws
 from wrapperir.frontend.inductor.settings import OF_HOSTS, OWN
 from wrapperir.frontend.preparation import Prepare, prepare_nothing
 from wrapperir.frontend.user_names import dynamo_names
@@ -64,6 +65,7 @@ def compile_graph(
     with config.patch(changed):
         key = cache_key if can_keep_programs() else None
         stock = {name: operator.attrgetter(name)(config) for name in OWN.keys() - OF_HOSTS}
+    applied = with_saved_draws(applied)
     names = dynamo_names(graph)
     densify_masks(graph)
     if key is not None:

@@ -1,9 +1,10 @@
 """Inductor's cut of training graphs, made to save what is drawn in checkpoints."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+from torch._inductor import config
 from torch._inductor.custom_graph_pass import CustomPartitionerFn
 
 from wrapperir.frontend.aten.saved_draws import cut_saving_draws
@@ -21,3 +22,9 @@ class SavingDraws(CustomPartitionerFn):
     def uuid(self) -> str:
         """Return what PyTorch's keys of graphs have for it."""
         return "wrapperir.saved_draws"
+
+
+def with_saved_draws(settings: Mapping[str, object]) -> dict[str, object]:
+    """Return settings of Inductor with our partitioner, unless there is another."""
+    ours = {} if config.custom_partitioner_fn else {"custom_partitioner_fn": SavingDraws()}
+    return {**ours, **settings}
