@@ -40,22 +40,37 @@ WRONG = {
 }
 
 
+_TRIES = 4
+"""Host code that does not wait may be late enough by chance where others run."""
+
+
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Result]]:
     """Return the results of each wrong host."""
-    runs: list[tuple[str, tuple[str, ...]]] = []
-    for right, wrong, case in WRONG.values():
+    runs: dict[str, tuple[str, tuple[str, ...]]] = {}
+    for name, (right, wrong, case) in WRONG.items():
         headers = [OpenclLines.driver, *HEADERS]
         (found,) = [path for path in headers if right in path.read_text("utf-8")]
         header = tmp_path_factory.mktemp("wrong") / found.name
         header.write_text(found.read_text("utf-8").replace(right, wrong), "utf-8")
-        runs.append((str(header), (case,)))
-    return dict(zip(WRONG, check(*runs), strict=True))
+        runs[name] = (str(header), (case,))
+    results: dict[str, list[Result]] = {}
+    for _ in range(_TRIES):
+        left = [name for name in runs if not failures(results.get(name, []))]
+        if left:
+            done = check(*(runs[name] for name in left))
+            results.update(zip(left, done, strict=True))
+    return results
+
+
+def failures(results: list[Result]) -> list[str]:
+    """Return the reasons of the checks that failed."""
+    return [reason for _, _, status, reason in results if status == "failed"]
 
 
 @pytest.mark.device
 @pytest.mark.parametrize("name", WRONG)
 def test_it_is_found(name: str, results: dict[str, list[Result]]) -> None:
-    found = [reason for _, _, status, reason in results[name] if status == "failed"]
+    found = failures(results[name])
     assert found
     assert not any("did not end" in reason for reason in found)
