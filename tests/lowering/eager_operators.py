@@ -8,6 +8,7 @@ from wrapperir.lowering.scalar_op import ScalarOp, takes_dtype
 FLOATS = (DType.F32, DType.F64)
 WHOLE = (DType.I64, DType.I32, DType.I16, DType.I8, DType.U8)
 LENGTH = 61
+_EXACT = 2.0**-100
 DIVISIONS = frozenset(
     {ScalarOp.FLOORDIV, ScalarOp.TRUNCDIV, ScalarOp.REMAINDER, ScalarOp.FMOD}
 )
@@ -51,3 +52,15 @@ def same(got: torch.Tensor, wanted: torch.Tensor, tolerance: float) -> bool:
     )
     signs = torch.signbit(got) == torch.signbit(wanted)
     return bool((near & (signs | wanted.isnan())).all())
+
+
+def assert_quotients(found: torch.Tensor, x: torch.Tensor, divisors: torch.Tensor) -> None:
+    """Check quotients of rows: equal to eager's, or close where numbers are tiny."""
+    wanted = x / divisors[:, None]
+    torch.testing.assert_close(found, wanted, rtol=2.0**-22, atol=2.0**-148, equal_nan=True)
+    assert torch.equal(found.signbit() | found.isnan(), wanted.signbit() | wanted.isnan())
+    is_exact = (x.abs() >= _EXACT) & (wanted.abs() >= _EXACT)
+    is_exact |= (x == 0) | ~wanted.isfinite()
+    torch.testing.assert_close(
+        found[is_exact], wanted[is_exact], rtol=0, atol=0, equal_nan=True
+    )

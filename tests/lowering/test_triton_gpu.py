@@ -13,6 +13,7 @@ from tests.lowering.eager_operators import (
     FLOATS,
     LENGTH,
     WHOLE,
+    assert_quotients,
     numbers,
     operators_of,
     same,
@@ -28,6 +29,7 @@ from tests.lowering.triton_nests import (
     moments,
     nest,
     reduce,
+    row_quotients,
     scan,
     softmax,
     store,
@@ -163,3 +165,14 @@ def test_positions_and_scans(form: ReductionForm, tmp_path: Path) -> None:
     torch.testing.assert_close(best, wanted[0], rtol=0, atol=0, equal_nan=True)
     assert torch.equal(where, wanted[1])
     torch.testing.assert_close(total[2:], x[2:].cumsum(1), rtol=1e-4, atol=1e-3)
+
+
+def test_rows_are_divided_by_numbers_of_any_bits(tmp_path: Path) -> None:
+    bits = torch.iinfo(torch.int32)
+    drawn = torch.randint(bits.min, bits.max, (512, 4097), dtype=torch.int32, device="cuda")
+    x, divisors = drawn[:, 1:].contiguous(), drawn[:, 0].contiguous()
+    x, divisors = x.view(torch.float32), divisors.view(torch.float32)
+    found = torch.empty_like(x)
+    nest = row_quotients(*x.shape)
+    _launch(tmp_path, nest, {"in0": x, "in1": divisors, "out0": found})
+    assert_quotients(found, x, divisors)

@@ -14,6 +14,7 @@ from tests.lowering.triton_nests import (
     load,
     nest,
     reduce,
+    scan,
     softmax,
     store,
     transposed,
@@ -89,9 +90,10 @@ def test_tiles(rows: int, columns: int, dtype: DType, shape: tuple[int, int]) ->
         (4096, 4096, ReductionForm.PERSISTENT, (1, 4096, 16)),
         (4096, 64, ReductionForm.PERSISTENT, (8, 64, 2)),
         (16, 1024, ReductionForm.PERSISTENT, (1, 1024, 4)),
-        (4096, 100_000, ReductionForm.LOOPED, (1, 4096, 16)),
+        (4096, 100_000, ReductionForm.LOOPED, (1, 2048, 16)),
+        (4096, 100_001, ReductionForm.LOOPED, (1, 4096, 16)),
         (4096, 1500, ReductionForm.LOOPED, (2, 2048, 16)),
-        (4096, 100_000, ReductionForm.PERSISTENT, (1, 4096, 16)),
+        (4096, 100_001, ReductionForm.PERSISTENT, (1, 4096, 16)),
     ],
 )
 def test_rows(
@@ -100,6 +102,18 @@ def test_rows(
     types = {"in0": _type(rows, columns), "out0": _type(rows, columns)}
     found = _first(_definition(softmax(rows, columns), types, form=form))
     assert tuple(found.values()) == wanted
+
+
+@pytest.mark.parametrize(("rows", "wanted"), [(64, (1, 8192, 16)), (2048, (1, 1024, 8))])
+def test_scans_of_rows(rows: int, wanted: tuple[int, int, int]) -> None:
+    body = (
+        load("v0", "in0", I0, R0),
+        scan("v1", ReduceOp.SUM, "v0"),
+        store("out0", "v1", I0, R0),
+    )
+    types = {"in0": _type(rows, 1 << 18), "out0": _type(rows, 1 << 18)}
+    sums = nest("sums", (rows,), inner("r0", 1 << 18, *body))
+    assert tuple(_first(_definition(sums, types)).values()) == wanted
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,18 @@ import torch
 
 from tests.lowering.eager_operators import numbers
 from tests.lowering.triton_kernels import compiled, run
-from tests.lowering.triton_nests import I0, I1, R0, R1, axes, load, reduce, scan, store
+from tests.lowering.triton_nests import (
+    I0,
+    I1,
+    R0,
+    R1,
+    axes,
+    inner,
+    load,
+    reduce,
+    scan,
+    store,
+)
 from wrapperir.ir import DType, Expr, KernelDefinitionLine
 from wrapperir.kernels import Target
 from wrapperir.lowering.loops import InnerLoop, Nest
@@ -115,6 +126,25 @@ def test_nan_is_taken_before_any_number(op: ReduceOp, form: ReductionForm) -> No
     x[2] = float("inf" if op in (ReduceOp.MIN, ReduceOp.ARGMIN) else "-inf")
     (got,), _ = _reduced(op, x, DType.F32, (3,), form)
     torch.testing.assert_close(got, _EAGER[op](x), equal_nan=True, rtol=0, atol=0)
+
+
+def test_the_largest_and_its_place_share_a_reduction() -> None:
+    loop = inner(
+        "r0",
+        100,
+        load("v0", "in0", I0, R0),
+        reduce("v1", ReduceOp.MAX, "v0"),
+        reduce("v2", ReduceOp.ARGMAX, "v0"),
+    )
+    x = torch.randint(0, 9, (5, 100)).float()
+    most, place = torch.zeros(5), torch.zeros(5, dtype=torch.int64)
+    stores = store("out0", "v1", I0), store("out1", "v2", I0)
+    nest = Nest(name="largest", axes=axes("i", (5,)), body=(loop, *stores))
+    buffers = {"in0": x, "out0": most, "out1": place}
+    source = run(nest, buffers, form=ReductionForm.PERSISTENT).source
+    assert source.count("tl.reduce(") == 1
+    assert torch.equal(most, x.amax(1))
+    assert torch.equal(place, x.argmax(1))
 
 
 @forms

@@ -85,6 +85,22 @@ def softmax(rows: Expr, columns: Expr) -> Nest:
     )
 
 
+def row_quotients(rows: Expr, columns: Expr) -> Nest:
+    """Return the quotients of rows by a divisor each."""
+    return nest(
+        "scaled",
+        (rows,),
+        load("v0", "in1", I0),
+        inner(
+            "r0",
+            columns,
+            load("v1", "in0", I0, R0),
+            apply("v2", ScalarOp.DIV, "v1", "v0"),
+            store("out0", "v2", I0, R0),
+        ),
+    )
+
+
 def biased(rows: Expr, columns: Expr) -> Nest:
     """Return ``out0 = exp(in0 + in1)``; ``in1`` has a number for each column."""
     return nest(

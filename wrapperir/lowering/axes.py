@@ -169,6 +169,14 @@ def _scans(nest: Nest) -> bool:
     return any(isinstance(each, Scan) for each in instructions(nest.body))
 
 
+def _seeks(nest: Nest) -> bool:
+    """Say whether a nest seeks the position of an extreme value."""
+    return any(
+        isinstance(each, Reduce) and each.op in (ReduceOp.ARGMIN, ReduceOp.ARGMAX)
+        for each in instructions(nest.body)
+    )
+
+
 class _Merging:
     """Merges axes; ``replaced`` has the index of each axis that is no more."""
 
@@ -264,7 +272,8 @@ def _reduction_form(nest: Nest, accesses: Sequence[LinearAccess]) -> ReductionFo
 
     The limits are Inductor's: 1,024 elements along which memory is contiguous, else 64.
     Rows that several loops run over are held up to 4,096 elements, which saves reading them
-    again; so are those of scans, which then need no carry.
+    again; so are those of scans, which then need no carry, and those in which positions are
+    sought, which then need no pairs.
     """
     inner = _inner_axes(nest)
     count: Expr = 1
@@ -277,7 +286,7 @@ def _reduction_form(nest: Nest, accesses: Sequence[LinearAccess]) -> ReductionFo
     across = sum(
         a.bytes for a in accesses if _is_contiguous(a, lambda name: name not in names)
     )
-    is_read_again = _loops(nest) > 1 or _scans(nest)
+    is_read_again = _loops(nest) > 1 or _scans(nest) or _seeks(nest)
     most = _LONGEST_READ_AGAIN if is_read_again else _LONGEST_PERSISTENT
     if along < across:
         most = _LONGEST_OUTER_PERSISTENT

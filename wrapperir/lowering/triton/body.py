@@ -21,13 +21,15 @@ from wrapperir.lowering.loops import (
 )
 from wrapperir.lowering.matrix_product import find_product
 from wrapperir.lowering.renderer import LoopKernel
-from wrapperir.lowering.scalar_op import ReduceOp
+from wrapperir.lowering.scalar_op import ReduceOp, ScalarOp
 from wrapperir.lowering.substitution import all_axes, instructions, results
 from wrapperir.lowering.triton.dtypes import TYPES
 from wrapperir.lowering.triton.folds import ExtremePlace, Fold
 from wrapperir.lowering.triton.index_code import IndexWriter
+from wrapperir.lowering.triton.launch_rules import has_whole_vectors
 from wrapperir.lowering.triton.memory import MemoryCode
 from wrapperir.lowering.triton.moments import Moments, Softmax
+from wrapperir.lowering.triton.quotients import has_shared_divisor, shared_quotient
 from wrapperir.lowering.triton.reduction import Reduction
 from wrapperir.lowering.triton.scalar_code import scalar_code
 from wrapperir.lowering.triton.scans import write_scan
@@ -41,8 +43,6 @@ _REDUCTIONS: Mapping[ReduceOp, type[Reduction]] = {
     ReduceOp.ONLINE_SOFTMAX: Softmax,
 }
 _LONGEST_LOADED = 4096
-_AT_ONCE = 16
-"""Elements that a thread loads at once, at most."""
 _LEAST_SPLIT = 4096
 """Points of a loop whose whole blocks are worth a loop of their own."""
 _INT32 = (-(1 << 31), (1 << 31) - 1)
@@ -211,8 +211,9 @@ class KernelBody:
             return f"for {offset} in range({first}, {end}, {dim.block}):"
 
         count = dim.extent
-        is_long = isinstance(count, int) and count % _AT_ONCE and count >= _LEAST_SPLIT
-        if not is_long or not self.writer.is_masked(dim):
+        is_long = isinstance(count, int) and count >= _LEAST_SPLIT
+        is_split = is_long and not has_whole_vectors(count)
+        if not is_split or not self.writer.is_masked(dim):
             return [(head("0", extent), {})]
         whole = f"{extent} // {dim.block} * {dim.block}"
         all_true = f"{dim.mask} = tl.full({self.writer.shape((dim,))}, 1, tl.int1)"
@@ -296,6 +297,10 @@ class KernelBody:
 
     def _write_apply(self, step: Apply) -> None:
         operands = [self.values[name] for name in step.operands]
+        if step.op is ScalarOp.DIV and has_shared_divisor(*operands):
+            value = shared_quotient(self.writer, *operands)
+            self.values[step.result] = self.writer.define(value, step.result)
+            return
         code = scalar_code(
             step.op, [value.text for value in operands], operands[-1].dtype, step.dtype
         )

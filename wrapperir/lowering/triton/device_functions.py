@@ -36,6 +36,23 @@ def divided(a, b):
 
 
 @triton.jit
+def divisor_scale(b):
+    size = tl.abs(b)
+    small = tl.where(size < 7.888609052210118e-31, 1.8446744073709552e19, 1.0)
+    return tl.where(size > 1.2676506002282294e30, 5.421010862427522e-20, small)
+
+
+@triton.jit
+def quotient_by(a, scale, divisor, inverse):
+    dividend = a * scale
+    quotient = dividend * inverse
+    rest = tl.fma(-quotient, divisor, dividend)
+    better = tl.fma(rest, inverse, quotient)
+    # A zero keeps its sign, and an infinity has no rest.
+    return tl.where((quotient != 0) & (better == better), better, quotient)
+
+
+@triton.jit
 def real_floor_quotient(a, b):
     rest = libdevice.fmod(a, b)
     quotient = divided(a - rest, b)

@@ -1,6 +1,6 @@
 """Reductions by a function of two values, and the positions of extreme values."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import ClassVar
 
 from attrs import frozen
@@ -117,15 +117,23 @@ class ExtremePlace(Reduction):
         start = self._start(value.dtype)
         return self.masked(value, start), self.masked(place, self._LAST[place.dtype])
 
-    def _reduced(self, value: str, place: str, dtypes: Sequence[DType]) -> Results:
-        (name,) = self.step.results
-        _, found = self.reduced_together((value, place), dtypes, self._function)
-        return {name: self.writer.converted(found, DType.I64, name)}
-
     def whole(self) -> Results:
-        """Reduce the tile."""
+        """Reduce the tile: find the extreme value, then the first place that has it.
+
+        Both take fewer instructions than pairs of values and places do.
+        """
+        (name,) = self.step.results
         value, place = self._pair()
-        return self._reduced(value.text, place.text, (value.dtype, place.dtype))
+        function = "minimum" if self.step.op is ReduceOp.ARGMIN else "maximum"
+        best = self.reduced(
+            f"tl.reduce({value.text}, {self.axis}, {function})", value.dtype
+        )
+        is_best = f"({value.text} == {best.text})"
+        if value.dtype.is_float:
+            is_best = f"({is_best} | ({value.text} != {value.text}))"
+        places = f"tl.where({is_best}, {place.text}, {self._LAST[place.dtype]})"
+        found = self.reduced(f"tl.min({places}, {self.axis})", place.dtype)
+        return {name: self.writer.converted(found, DType.I64, name)}
 
     def accumulate(self, offset: str) -> None:
         """Keep the better value of each lane."""
@@ -137,6 +145,7 @@ class ExtremePlace(Reduction):
 
     def finish(self) -> Results:
         """Find the best of the lanes."""
-        dtype = widened(self.operands[0].dtype)
-        best, where = self.names
-        return self._reduced(best, where, (dtype, self.writer.index_dtype))
+        (name,) = self.step.results
+        dtypes = (widened(self.operands[0].dtype), self.writer.index_dtype)
+        _, found = self.reduced_together(self.names, dtypes, self._function)
+        return {name: self.writer.converted(found, DType.I64, name)}

@@ -13,8 +13,9 @@ from attrs import frozen
 
 from wrapperir.ir import Expr, KernelConfig
 from wrapperir.lowering.indexing import IndexRanges, distance
-from wrapperir.lowering.loops import InnerLoop, Load, Reduce, Scan, Store
+from wrapperir.lowering.loops import InnerLoop, Instruction, Load, Reduce, Scan, Store
 from wrapperir.lowering.renderer import LoopKernel
+from wrapperir.lowering.scalar_op import ReduceOp
 from wrapperir.lowering.triton.tile import BlockDimension, Tile, held_block
 
 _UNKNOWN_SIZE = 4096
@@ -28,6 +29,8 @@ _FILLING = 96
 """Tiles of a product of matrices from which on smaller ones would not take less time."""
 _LEAST_FACTOR = 16
 """The least block of a product of matrices along each dimension."""
+_VECTOR = 16
+"""The most bytes that a thread loads at once, and elements, if they have one byte."""
 _LONGEST_WHOLE = 16384
 """The longest row that one block of a loop covers."""
 
@@ -248,9 +251,8 @@ def _inner_reduction(kernel: LoopKernel, tile: Tile) -> list[LaunchRule]:
             )
         )
         return launches
-    heavy = _work(kernel) >= 10 and points >= 1024
     is_long = _reads_again(kernel)
-    most = 1024 if heavy else 4096 if is_long else 2048
+    most, each = _streamed_block(kernel, tile)
     rows = min(2 if length <= 2048 else 1, _power(_rows(tile)))
     shapes = [(rows, most), (1, most), (1, most // 2), (1, most * 2)]
     if is_long and length <= _LONGEST_WHOLE:
@@ -259,9 +261,34 @@ def _inner_reduction(kernel: LoopKernel, tile: Tile) -> list[LaunchRule]:
         columns = _columns(tile, most_here)
         widest = max(columns.values())
         most_warps = 16 if widest <= 8192 else 32
-        warps = _clamp(rows_here * widest // 128, 1, most_warps)
+        warps = _clamp(rows_here * widest // (32 * each), 1, most_warps)
         launches.append(_reducing(tile, rows_here, columns, warps))
     return launches
+
+
+def _streamed_block(kernel: LoopKernel, tile: Tile) -> tuple[int, int]:
+    """Return the points of a block of a loop along rows, and those of a thread.
+
+    Measured on an H200 with rows of 8,192 to 262,144 elements.
+    """
+    points, steps = _points(tile), _inner_steps(kernel)
+    if any(isinstance(step, Scan) for step in steps):
+        return 8192 if points < _BUSY else 1024, 4
+    if _work(kernel) >= 10 and points >= 1024:
+        return 1024, 4
+    is_online = any(
+        isinstance(step, Reduce) and step.op is ReduceOp.ONLINE_SOFTMAX for step in steps
+    )
+    if is_online and all(has_whole_vectors(dim.extent) for dim in tile.inner):
+        # Each point takes much work, so that threads with few points keep memory busy.
+        least = min(step.dtype.itemsize for step in steps if isinstance(step, Load))
+        return 2048, max(_VECTOR // least, 1)
+    return 4096 if _reads_again(kernel) else 2048, 4
+
+
+def has_whole_vectors(extent: Expr) -> bool:
+    """Say whether threads can load rows by several elements at once, without a rest."""
+    return isinstance(extent, int) and extent % _VECTOR == 0
 
 
 def _outer_reduction(kernel: LoopKernel, tile: Tile) -> list[LaunchRule]:
@@ -318,19 +345,18 @@ def _mixed_reduction(kernel: LoopKernel, tile: Tile) -> list[LaunchRule]:
 
 def _work(kernel: LoopKernel) -> int:
     """Return how many loads and reductions a kernel's inner loops have."""
-    return sum(
-        isinstance(step, Load | Reduce | Scan)
-        for loop in kernel.nest.body
-        if isinstance(loop, InnerLoop)
-        for step in loop.body
-    )
+    return sum(isinstance(step, Load | Reduce | Scan) for step in _inner_steps(kernel))
+
+
+def _inner_steps(kernel: LoopKernel) -> list[Instruction]:
+    loops = [step for step in kernel.nest.body if isinstance(step, InnerLoop)]
+    return [step for loop in loops for step in loop.body]
 
 
 def _reads_again(kernel: LoopKernel) -> bool:
     """Say whether a row is read twice, or its blocks wait for each other in a scan."""
-    loops = [step for step in kernel.nest.body if isinstance(step, InnerLoop)]
-    scans = any(isinstance(step, Scan) for loop in loops for step in loop.body)
-    return len(loops) > 1 or scans
+    loops = sum(isinstance(step, InnerLoop) for step in kernel.nest.body)
+    return loops > 1 or any(isinstance(step, Scan) for step in _inner_steps(kernel))
 
 
 def _contiguous(kernel: LoopKernel, ranges: IndexRanges) -> Contiguous:
