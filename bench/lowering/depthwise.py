@@ -1,7 +1,8 @@
 """Time the backward of PyTorch's depthwise convolutions by the layout of what it is given.
 
 A program of our lowering gives it gradients and images in the layout of eager, channels
-last in a ConvNeXt; Inductor makes them contiguous.  On one thread of the CPU.
+last in a ConvNeXt, but contiguous ones where few pixels have a large kernel; Inductor makes
+all contiguous.  On one thread of the CPU.
 
     python -m bench.lowering.depthwise
 """
@@ -11,7 +12,7 @@ import time
 import torch
 
 KERNEL, TURNS = 7, 7
-SIZES = ((512, 2), (256, 4), (128, 8), (128, 14), (64, 28), (32, 56))
+SIZES = ((768, 2), (768, 4), (512, 2), (256, 4), (128, 8), (128, 14), (64, 28), (32, 56))
 """Channels, and the sides of planes."""
 
 

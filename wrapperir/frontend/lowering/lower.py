@@ -20,6 +20,7 @@ from wrapperir.frontend.aten.graph import (
 )
 from wrapperir.frontend.aten.scope import GraphScope, Shared
 from wrapperir.frontend.aten.storage_offsets import Place
+from wrapperir.frontend.lowering.depthwise import lay_out_depthwise
 from wrapperir.frontend.lowering.effect_tokens import HAS_EFFECTS, remove_effect_tokens
 from wrapperir.frontend.lowering.graph import lower_graph
 from wrapperir.frontend.lowering.program import ScheduleLines, output_values
@@ -81,6 +82,7 @@ def lower_to_program(
     """
     graph = module.graph
     shorten_attention(graph)
+    lay_out_depthwise(graph)
     remove_effect_tokens(graph)
     ranges = value_ranges(graph)
     scope = GraphScope(Shared(ranges, kernel_device=kernel_device), module)
