@@ -1,4 +1,4 @@
-"""Sines and cosines in C++ kernels: of near and far angles, side by side and in place."""
+"""Sines, cosines and tangents in C++: of near and far angles, side by side and in place."""
 
 from collections.abc import Callable
 
@@ -48,7 +48,8 @@ def _assert_near(found: torch.Tensor, exact: torch.Tensor) -> None:
 
 
 @pytest.mark.parametrize(
-    ("op", "function"), [(ScalarOp.SIN, torch.sin), (ScalarOp.COS, torch.cos)]
+    ("op", "function"),
+    [(ScalarOp.SIN, torch.sin), (ScalarOp.COS, torch.cos), (ScalarOp.TAN, torch.tan)],
 )
 def test_angles_of_all_sizes(
     op: ScalarOp, function: Callable[[torch.Tensor], torch.Tensor]

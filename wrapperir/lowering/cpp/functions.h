@@ -262,10 +262,6 @@ template <class T> inline T power(T a, T b) {
 inline f32 power(f32 a, f32 b) { return pow(a, b); }
 inline f64 power(f64 a, f64 b) { return pow(a, b); }
 
-//: sqrt
-inline f32 sqrt(f32 a) { return __builtin_sqrtf(a); }
-inline f64 sqrt(f64 a) { return __builtin_sqrt(a); }
-
 //: rsqrt
 template <class T> inline T rsqrt(T a) { return 1 / sqrt(a); }
 

@@ -21,6 +21,11 @@ inline f64 choose(bool c, f64 a, f64 b) {
   return __builtin_bit_cast(f64, choose(c, first, other));
 }
 
+//: sqrt
+// Never of a negative number, for which flags may want errno: so loops have vectors of roots.
+inline f32 sqrt(f32 a) { return __builtin_sqrtf(a < 0 ? __builtin_nanf("") : a); }
+inline f64 sqrt(f64 a) { return __builtin_sqrt(a < 0 ? __builtin_nan("") : a); }
+
 //: small_expm1
 // exp(a) - 1 for -ln(2)/2 <= a <= ln(2)/2; coefficients of Cephes (S. L. Moshier).
 inline f32 small_expm1(f32 a) {
@@ -89,13 +94,13 @@ inline f32 log_special(f32 a, f32 result) {
 
 //: quadrant
 // The quadrant of an angle and the rest: by W. Cody and W. Waite below 2**30, above by M. Payne and R. Hanek from 256 bits of 2/pi.
-struct quadrant { u32 number; f32 rest; };
+struct quadrant { u32 number; f64 rest; };
 inline i32 is_far(f32 a) { return __builtin_fabsf(a) >= 0x1p30f; }
 inline quadrant split_near_angle(f32 a) {
   f64 n = __builtin_rint(f64(a) * 0x1.45f306dc9c883p-1);
   f64 rest = __builtin_fma(n, -0x1.921fb54442d18p+0, f64(a));
   rest = __builtin_fma(n, -0x1.1a62633145c07p-54, rest);
-  return {u32(i32(i64(n))), f32(rest)};
+  return {u32(i32(i64(n))), rest};
 }
 inline quadrant split_angle(f32 a) {
   quadrant near = split_near_angle(a);
@@ -110,14 +115,13 @@ inline quadrant split_angle(f32 a) {
   u64 low = second << by | (third >> 1) >> (63 - by);
   u64 turn = m * high + ((m * (low >> 32)) >> 32);
   u64 number = (turn + (u64(1) << 61)) >> 62;
-  f32 left = f32(f64(i64(turn - (number << 62))) * 0x1.921fb54442d18p-62);
-  u32 sign = bits_of(a) & 0x80000000u, whole = u32(number);
-  whole = choose(sign != 0, -whole, whole);
-  whole = choose(large, whole, near.number);
-  return {whole, choose(large, of_bits(bits_of(left) ^ sign), near.rest)};
+  f64 left = f64(i64(turn - (number << 62))) * 0x1.921fb54442d18p-62;
+  u32 whole = u32(number);
+  whole = choose(large, choose(a < 0, -whole, whole), near.number);
+  return {whole, choose(large, choose(a < 0, -left, left), near.rest)};
 }
-inline f32 wave(u32 number, f32 a) {  // sin(a + number * pi / 2), Cephes
-  f32 s = a * a;
+inline f32 wave(u32 number, f64 rest) {  // sin(rest + number * pi / 2), Cephes
+  f32 a = f32(rest), s = a * a;
   f32 p = __builtin_fmaf(-1.9515295891e-4f, s, 8.3321608736e-3f);
   p = __builtin_fmaf(p, s, -1.6666654611e-1f);
   p = __builtin_fmaf(p * s, a, a);

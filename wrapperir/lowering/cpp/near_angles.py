@@ -1,4 +1,4 @@
-"""Lane loops with sines and cosines, which are run again if an angle is huge.
+"""Lane loops with sines, cosines and tangents, which are run again if an angle is huge.
 
 The quadrant of a huge angle takes more than half the time of a sine, and vector
 instructions have no branch around it.  So a loop computes all angles as if none were huge,
@@ -34,7 +34,7 @@ FLAG = "far"
 
 def is_angle(step: Instruction) -> bool:
     """Return whether a step has a form for angles that are not huge."""
-    ops = (ScalarOp.SIN, ScalarOp.COS)
+    ops = (ScalarOp.SIN, ScalarOp.COS, ScalarOp.TAN)
     return isinstance(step, Apply) and step.op in ops and step.dtype is DType.F32
 
 

@@ -29,7 +29,7 @@ _TYPES = {
         "u8": "__UINT8_TYPE__",
     }.items()
 }
-_UNARY = ("tan", "erfc", "lgamma")
+_UNARY = ("erfc", "lgamma")
 _BINARY = ("nextafter",)
 
 

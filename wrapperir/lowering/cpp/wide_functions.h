@@ -71,14 +71,14 @@ inline f64 atan(f64 a) { return libm::atan(a); }
 //: asin
 inline __attribute__((always_inline)) f32 asin(f32 a) {
   f64 x = __builtin_fabs(f64(a));
-  return __builtin_copysignf(f32(wide_atan(x, __builtin_sqrt((1 - x) * (1 + x)))), a);
+  return __builtin_copysignf(f32(wide_atan(x, sqrt((1 - x) * (1 + x)))), a);
 }
 namespace libm { extern "C" double asin(double); }
 inline f64 asin(f64 a) { return libm::asin(a); }
 
 //: acos
 inline __attribute__((always_inline)) f32 acos(f32 a) {
-  f64 x = __builtin_fabs(f64(a)), result = wide_atan(__builtin_sqrt((1 - x) * (1 + x)), x);
+  f64 x = __builtin_fabs(f64(a)), result = wide_atan(sqrt((1 - x) * (1 + x)), x);
   return f32(choose(a < 0, 0x1.921fb54442d18p+1 - result, result));
 }
 namespace libm { extern "C" double acos(double); }
@@ -104,11 +104,44 @@ inline __attribute__((always_inline)) f32 cosh(f32 a) {
 namespace libm { extern "C" double cosh(double); }
 inline f64 cosh(f64 a) { return libm::cosh(a); }
 
+//: wide_tan
+// tan(rest + number * pi / 2) in f64, to 35 bits, by the series of sine and cosine.
+inline __attribute__((always_inline)) f64 wide_tan(u32 number, f64 rest) {
+  f64 z = rest * rest;
+  f64 p = __builtin_fma(-1.0 / 39916800, z, 1.0 / 362880);
+  p = __builtin_fma(p, z, -1.0 / 5040);
+  p = __builtin_fma(p, z, 1.0 / 120);
+  p = __builtin_fma(p, z, -1.0 / 6);
+  p = __builtin_fma(p * z, rest, rest);
+  f64 q = __builtin_fma(1.0 / 479001600, z, -1.0 / 3628800);
+  q = __builtin_fma(q, z, 1.0 / 40320);
+  q = __builtin_fma(q, z, -1.0 / 720);
+  q = __builtin_fma(q, z, 1.0 / 24);
+  q = __builtin_fma(q, z, -0.5);
+  q = __builtin_fma(q, z, 1.0);
+  bool is_odd = (number & 1) != 0;
+  return choose(is_odd, -q, p) / choose(is_odd, p, q);
+}
+
+//: tan
+inline __attribute__((always_inline)) f32 tan(f32 a) {
+  quadrant q = split_angle(a);
+  return choose(a == 0, a, f32(wide_tan(q.number, q.rest)) + (a - a));
+}
+namespace libm { extern "C" double tan(double); }
+inline f64 tan(f64 a) { return libm::tan(a); }
+
+//: near_tan
+inline __attribute__((always_inline)) f32 near_tan(f32 a) {
+  quadrant q = split_near_angle(a);
+  return choose(a == 0, a, f32(wide_tan(q.number, q.rest)));
+}
+
 //: asinh
 inline __attribute__((always_inline)) f32 asinh(f32 a) {
   f64 x = __builtin_fabs(f64(a)), z = x * x;
   f64 near = __builtin_fma(z * (-1.0 / 6), x, x);
-  f64 far = wide_log(x + __builtin_sqrt(z + 1));
+  f64 far = wide_log(x + sqrt(z + 1));
   return __builtin_copysignf(f32(choose(x < 0x1p-8, near, far)), a);
 }
 namespace libm { extern "C" double asinh(double); }
@@ -116,7 +149,7 @@ inline f64 asinh(f64 a) { return libm::asinh(a); }
 
 //: acosh
 inline __attribute__((always_inline)) f32 acosh(f32 a) {
-  f64 x = a, result = wide_log(x + __builtin_sqrt((x - 1) * (x + 1)));
+  f64 x = a, result = wide_log(x + sqrt((x - 1) * (x + 1)));
   return f32(choose(x >= 1, result, __builtin_nan("")));
 }
 namespace libm { extern "C" double acosh(double); }
@@ -146,7 +179,7 @@ inline f64 atan2(f64 a, f64 b) { return libm::atan2(a, b); }
 //: hypot
 inline __attribute__((always_inline)) f32 hypot(f32 a, f32 b) {
   f64 x = __builtin_fabs(f64(a)), y = __builtin_fabs(f64(b)), far = __builtin_inf();
-  return f32(choose((x == far) | (y == far), far, __builtin_sqrt(x * x + y * y)));
+  return f32(choose((x == far) | (y == far), far, sqrt(x * x + y * y)));
 }
 namespace libm { extern "C" double hypot(double, double); }
 inline f64 hypot(f64 a, f64 b) { return libm::hypot(a, b); }
