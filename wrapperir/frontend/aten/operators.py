@@ -22,6 +22,7 @@ from wrapperir.frontend.aten.symbols import define_symbols, item_facts, value_fa
 from wrapperir.frontend.aten.values import (
     SCALARS,
     expr_of,
+    is_sparse,
     is_symbolic,
     leaves_of,
     lower_device,
@@ -192,8 +193,13 @@ def _plain_name(scope: GraphScope, node: torch.fx.Node) -> str | None:
 
 
 def _is_lazy(value: Any) -> bool:
-    """Say whether a conjugation or negation is pending, which types cannot express."""
-    return isinstance(value, torch.Tensor) and (value.is_conj() or value.is_neg())
+    """Say whether a conjugation or negation is pending, or elements are not in memory.
+
+    Types cannot express these.
+    """
+    if not isinstance(value, torch.Tensor):
+        return False
+    return is_sparse(value) or value.is_conj() or value.is_neg()
 
 
 def _lower_call(scope: GraphScope, node: torch.fx.Node, operator: OpOverload) -> None:

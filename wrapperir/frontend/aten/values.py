@@ -95,7 +95,7 @@ def lower_type(value: Any) -> wir.ValueType:
     """Return the type of an example value: a fake tensor, a number, a list of those.
 
     Raises:
-        DiagnosticError: WIR604, no type expresses the value, such as a sparse tensor.
+        DiagnosticError: WIR604, no type expresses the value, such as a compressed tensor.
     """
     if isinstance(value, torch.Tensor):
         return _lower_tensor_type(value)
@@ -112,8 +112,16 @@ def lower_type(value: Any) -> wir.ValueType:
     raise unsupported(f"a value of type {type(value).__name__}")
 
 
+def is_sparse(value: object) -> bool:
+    """Say whether a value is a sparse tensor: its type has strides of 0 and no elements.
+
+    Only operators may be given one.
+    """
+    return isinstance(value, torch.Tensor) and value.is_sparse
+
+
 def _lower_tensor_type(value: torch.Tensor) -> wir.TensorType:
-    if value.layout is not torch.strided:
+    if value.layout is not torch.strided and not is_sparse(value):
         raise unsupported(f"a tensor of layout {value.layout}")
     if is_traceable_wrapper_subclass(value):
         raise unsupported(f"a {type(value).__name__}")

@@ -7,9 +7,10 @@ from typing import Any
 import torch
 from attrs import frozen
 from torch._ops import OpOverload
+from torch.utils import _pytree as pytree
 
 from wrapperir.frontend.aten.storage_offsets import NOWHERE, Place
-from wrapperir.frontend.aten.values import SCALARS, lower_extent, symbols_of
+from wrapperir.frontend.aten.values import SCALARS, is_sparse, lower_extent, symbols_of
 from wrapperir.frontend.lowering.decompositions import decomposed, is_called
 from wrapperir.frontend.lowering.operators import LATE_RULES, RULES
 from wrapperir.frontend.lowering.rules import NotLoweredError
@@ -116,7 +117,7 @@ def lower_node(scope: LoopScope, node: torch.fx.Node, *, is_part: bool = False) 
         scope.values[node] = several[position]
         return
     example = node.meta.get("val")
-    if not scope.known_symbols.issuperset(symbols_of(example)):
+    if not scope.known_symbols.issuperset(symbols_of(example)) or _uses_sparse(node):
         scope.values[node] = scope.call(node)
         return
     if isinstance(example, SCALARS):
@@ -140,6 +141,12 @@ def lower_node(scope: LoopScope, node: torch.fx.Node, *, is_part: bool = False) 
     if is_part and not is_called(target):
         raise NotLoweredError(f"{target} has to be called")
     scope.values[node] = scope.call(node)
+
+
+def _uses_sparse(node: torch.fx.Node) -> bool:
+    """Say whether a node makes or is given a sparse tensor, which loops cannot read."""
+    values = [each.meta.get("val") for each in (node, *node.all_input_nodes)]
+    return any(is_sparse(leaf) for leaf in pytree.tree_leaves(values))
 
 
 def check_renderers(scope: LoopScope, first: int) -> None:
