@@ -167,6 +167,16 @@ def test_jagged_tensors(function: Function, emitter: str) -> None:
     torch.testing.assert_close(result, expected)
 
 
+@pytest.mark.parametrize("emitter", ["fx"])
+def test_all_results_of_jagged_tensors_have_the_same_rows(emitter: str) -> None:
+    def function(x: Tensor) -> Any:
+        return x.cos(), x.sin()
+
+    x = jagged()
+    for result in compiled(function, emitter)(x):
+        assert result.size() == x.size()
+
+
 @pytest.mark.parametrize("emitter", ["python"])
 def test_a_graph_with_objects_is_compiled_again(emitter: str) -> None:
     x = jagged()

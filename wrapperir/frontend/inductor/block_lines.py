@@ -296,13 +296,20 @@ def _offset(scope: BlockScope, operand: wir.KernelArgument) -> wir.Expr:
 def _own_results(
     scope: BlockScope, results: tuple[wir.Argument, ...]
 ) -> tuple[wir.Argument, ...]:
-    """Return a block's results, with copies of memory that it borrows."""
-    return tuple(
-        wir.BufferRef(_copy(scope, result.name))
-        if isinstance(result, wir.BufferRef) and scope.is_view_of_borrowed(result.name)
-        else result
-        for result in results
-    )
+    """Return a block's results: copies of borrowed memory, views of repeated names."""
+    own: list[wir.Argument] = []
+    for result in results:
+        if isinstance(result, wir.BufferRef):
+            name = result.name
+            if result in own:
+                name = scope.view(name, scope.tensor(name))
+            if scope.is_view_of_borrowed(name):
+                name = _copy(scope, name)
+            own.append(wir.BufferRef(name))
+        else:
+            own.append(result)
+    scope.temporaries.clear()
+    return tuple(own)
 
 
 def _copy(scope: BlockScope, source: str, name: str | None = None) -> str:

@@ -208,15 +208,10 @@ def input_symbols(
 
 
 def lower_outputs(scope: BlockScope, nodes: list[Any]) -> tuple[wir.Argument, ...]:
-    """Return the results of a block; a repeated result becomes a view."""
-    outputs: list[wir.Argument] = []
-    for node in nodes:
-        output = lower_operand(scope, node)
-        if isinstance(output, wir.BufferRef) and output in outputs:
-            output = wir.BufferRef(scope.view(output.name, scope.tensor(output.name)))
-        outputs.append(output)
+    """Return the results of a program or block; a view gets a name that is not freed."""
+    outputs = tuple(lower_operand(scope, node) for node in nodes)
     scope.temporaries.clear()
-    return tuple(outputs)
+    return outputs
 
 
 def free_rest(scope: BlockScope, outputs: tuple[wir.Argument, ...]) -> None:
