@@ -176,6 +176,24 @@ def test_memory_that_a_call_reads_and_nothing_wrote_gets_zeros() -> None:
     assert torch.equal(torch.as_tensor(found), torch.zeros(2, 4))
 
 
+def test_so_does_memory_that_a_call_reads_through_a_view() -> None:
+    program = capture_one(lambda x: x @ torch.empty(3, 4).t(), torch.randn(2, 4))
+    operators = [line.operator for line in lines_of(program, ExternKernelLine)]
+    assert operators == ["aten.zero_.default", "aten.mm.out"]
+
+
+def test_so_does_memory_that_a_kernel_reads() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.pad(x, (1, 1, 1, 1), mode="circular")
+
+    x = torch.randn(1, 1, 4, 4)
+    program = capture_one(function, x)
+    operators = [line.operator for line in lines_of(program, ExternKernelLine)]
+    assert operators == ["aten.zero_.default"]
+    (found,) = interpret(program, [x], {})
+    assert torch.equal(torch.as_tensor(found), function(x))
+
+
 @pytest.mark.skipif(
     versions.EXTERN_MULTI_OUT_LINE is None,
     reason="this Inductor calls such operators as those that return several results",

@@ -143,17 +143,7 @@ def _fill_unwritten(scope: BlockScope, operand: wir.KernelArgument) -> None:
     """Fill memory with zeros that a loop writes part by part, if nothing was written."""
     assert isinstance(operand, wir.BufferRef)
     if not scope.is_initialized(operand.name):
-        scope.append(
-            wir.ExternKernelLine(
-                operator="aten.zero_.default",
-                arguments=(operand,),
-                writes=(operand.name,),
-                device=scope.tensor(operand.name).device,
-                stream=scope.stream,
-                provenance=scope.at,
-            )
-        )
-        scope.write(operand.name)
+        scope.zero(operand.name, scope.at)
 
 
 def lower_invoke(scope: BlockScope, node: Any) -> None:

@@ -1,6 +1,6 @@
 """Lowering of operator calls: their arguments are taken from the node, not its text."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sympy
@@ -188,7 +188,7 @@ def _lower_call(
     writes = tuple(value for parameter, value in given if parameter.is_written)
     if reads_elements(operator):
         read = tuple(value for parameter, value in given if not parameter.is_written)
-        _fill_unwritten(scope, buffers_in(read))
+        scope.fill_unwritten(buffers_in(read))
     names: list[str] = []
     if result is not None:
         names = list(buffers_in(tuple(value for p, value in given if p.is_shared)))
@@ -213,16 +213,6 @@ def _lower_call(
     if result is not None and type is not None:
         scope.define(result, type)
         scope.written.add(result)
-
-
-def _fill_unwritten(scope: BlockScope, names: Iterable[str]) -> None:
-    """Write zeros to memory that a call reads, and that the model left as it found it.
-
-    A program reads nothing that was not written; the model may, of ``torch.empty``.
-    """
-    for name in dict.fromkeys(names):
-        if name in scope.allocated and not scope.is_initialized(name):
-            scope.zero(name, scope.at)
 
 
 def _device_of(

@@ -192,6 +192,7 @@ def append_call(
     All kernels take the same arguments.  Access modes that the call shows are noted.
     """
     arguments: list[wir.KernelArgument] = []
+    read: list[str] = []
     written: list[str] = []
     of_kernels = [wir.runtime_parameters(kernel.parameters) for kernel in kernels]
     for position, (value, *parameters) in enumerate(zip(values, *of_kernels, strict=True)):
@@ -207,8 +208,8 @@ def append_call(
             assert isinstance(parameter, wir.TensorParameter)
             _note_access(scope, kernel.name, position, parameter, buffer)
             writes = writes or parameter.access.writes
-        if writes:
-            written.append(buffer)
+        (written if writes else read).append(buffer)
+    scope.fill_unwritten(read)
     for buffer in written:
         scope.write(buffer)
     computed = scope.session.computed.get(id(line), [])

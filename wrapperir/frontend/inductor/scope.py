@@ -1,5 +1,6 @@
 """State of one block under construction: lines, names, types, live and written names."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from wrapperir import ir as wir
@@ -181,6 +182,15 @@ class BlockScope:
         )
         self.write(name)
 
+    def fill_unwritten(self, names: Iterable[str]) -> None:
+        """Write zeros to memory that is read next, and that the model left as it found it.
+
+        A program reads nothing that was not written; the model may, of ``torch.empty``.
+        """
+        for name in dict.fromkeys(map(self._root, names)):
+            if name in self.allocated and not self.is_initialized(name):
+                self.zero(name, self.at)
+
     def has_contents(self, name: str) -> bool:
         """Say whether some of the memory under a name was written before."""
         return name in self.written or name in self._begun
@@ -191,9 +201,13 @@ class BlockScope:
 
     def is_view_of_borrowed(self, name: str) -> bool:
         """Say whether a name is borrowed or a view of a borrowed name."""
+        return self._root(name) in self.borrowed
+
+    def _root(self, name: str) -> str:
+        """Return the name that a name is a view of, or the name itself."""
         while name in self._bases:
             name = self._bases[name]
-        return name in self.borrowed
+        return name
 
     def append(self, line: wir.BodyLine) -> None:
         """Append a line."""
