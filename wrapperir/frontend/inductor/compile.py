@@ -18,6 +18,7 @@ from wrapperir.frontend.inductor.kept_graphs import find_graph
 from wrapperir.frontend.inductor.program_cache import can_keep_programs
 from wrapperir.frontend.inductor.saved_draws import with_saved_draws
 from wrapperir.frontend.inductor.settings import OF_HOSTS, OWN
+from wrapperir.frontend.opaque_inputs import refuse_opaque_inputs
 from wrapperir.frontend.preparation import Prepare, prepare_nothing
 from wrapperir.frontend.user_names import dynamo_names
 
@@ -60,6 +61,7 @@ def compile_graph(
         DiagnosticError: the graph has something that a program cannot express, or
             ``compile`` raised it; or WIR655, PyTorch failed.
     """
+    refuse_opaque_inputs(graph, example_inputs)
     changed = dict(settings or {})
     applied = {name: value for name, value in changed.items() if name not in OWN}
     with config.patch(changed):

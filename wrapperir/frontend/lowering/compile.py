@@ -49,6 +49,7 @@ from wrapperir.frontend.lowering.program_cache import (
     program_cache,
 )
 from wrapperir.frontend.named_program import name_program
+from wrapperir.frontend.opaque_inputs import refuse_opaque_inputs
 from wrapperir.frontend.output_code import show_output_code, show_texts
 from wrapperir.frontend.passed_objects import PassedObjects, PassedResult
 from wrapperir.frontend.preparation import Prepare, prepare_nothing
@@ -151,6 +152,7 @@ def compile_graph(
 
         return compile_traced
 
+    refuse_opaque_inputs(graph, example_inputs)
     densify_masks(graph)
     names = dynamo_names(graph)
     keeper = settings.keeper
