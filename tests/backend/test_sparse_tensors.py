@@ -29,7 +29,7 @@ def test_gradients_of_an_embedding(function: Any, emitter: str) -> None:
         return weight.grad
 
     torch._dynamo.reset()
-    options = {"frontend": "lowering", "emitter": emitter}
+    options: Any = {"frontend": "lowering", "emitter": emitter}
     compiled = torch.compile(function, backend="wrapperir", options=options)
     found, wanted = gradient(compiled), gradient(function)
     assert found.layout is wanted.layout

@@ -6,7 +6,12 @@ import torch
 
 from wrapperir import ir as wir
 from wrapperir.frontend.aten.scope import GraphScope, take
-from wrapperir.frontend.aten.values import expr_of, is_symbolic, original_expr_of
+from wrapperir.frontend.aten.values import (
+    expr_of,
+    is_symbolic,
+    original_expr_of,
+    strides_of,
+)
 from wrapperir.symbolic import lower_sympy
 
 SymbolFact: TypeAlias = tuple[wir.SymbolSource, Any]
@@ -19,7 +24,7 @@ def value_facts(name: str, value: Any) -> list[SymbolFact]:
         return _number_facts(wir.ValueOf(name), value)
     places: list[tuple[wir.SymbolSource, Any]] = [
         *((wir.SizeOf(name, dim), extent) for dim, extent in enumerate(value.size())),
-        *((wir.StrideOf(name, dim), step) for dim, step in enumerate(value.stride())),
+        *((wir.StrideOf(name, dim), step) for dim, step in enumerate(strides_of(value))),
         (wir.OffsetOf(name), value.storage_offset()),
     ]
     return [fact for source, number in places for fact in _number_facts(source, number)]

@@ -1,6 +1,6 @@
 """Types and scalars of a graph's example values."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -79,11 +79,17 @@ def symbols_of(examples: Any) -> list[str]:
     for leaf in pytree.tree_leaves(examples):
         numbers = [leaf]
         if isinstance(leaf, torch.Tensor):
-            numbers = [*leaf.shape, *leaf.stride(), leaf.storage_offset()]
+            numbers = [*leaf.shape, *strides_of(leaf), leaf.storage_offset()]
         for number in numbers:
             if is_symbolic(number):
                 found.update(dict.fromkeys(s.name for s in expr_of(number).free_symbols))
     return list(found)
+
+
+def strides_of(value: torch.Tensor) -> Sequence[Any]:
+    """Return the strides of a tensor; compressed ones have none."""
+    has_strides = value.layout is torch.strided or is_sparse(value) or value.is_mkldnn
+    return value.stride() if has_strides else ()
 
 
 def leaves_of(value: Any) -> list[Any]:
