@@ -1,9 +1,12 @@
 """Python exceptions for the messages of programs that failed."""
 
+import ast
 import builtins
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
 
 import torch
 
@@ -18,29 +21,40 @@ _RAISED = re.compile(
 """What pybind says of an exception in a Python operator, after the line that failed."""
 _EMPTY = "<EMPTY MESSAGE>"
 _NO_MEMORY = "Cannot access data pointer"
+_LINALG: Any = torch.linalg
+_OF_PYTORCH: dict[str, type[Exception]] = {
+    r": (torch\.)?linalg\.\w+: (\(Batch element \d+\): )?The ": _LINALG.LinAlgError,
+    r": index -?\d+ is out of bounds for dimension \d+ with size \d+": IndexError,
+}
+"""What PyTorch's operators say of exceptions that are not plain ``RuntimeError``."""
 
 
-def error_of(message: str) -> BaseException:
+def error_of(message: str, raised: BaseException | None = None) -> BaseException:
     """Return the exception that a program's message stands for.
 
     PyTorch's C interface returns the text of an exception only.  The exception that an
     operator in Python raised is made again from its class, found by its name, and its text;
-    where it was raised is a note.  GPU memory that ran out is ``torch.OutOfMemoryError``.
+    where it was raised is a note.  So is the line of one that is still ``raised``, as those
+    in a dispatch mode are.  GPU memory that ran out is ``torch.OutOfMemoryError``.
     """
+    if raised is not None:
+        raised.add_note(f"raised in {message.rstrip(': ')}")
+        return raised
     if _OUT_OF_MEMORY.search(message):
         return torch.OutOfMemoryError(message)
     if _NO_MEMORY in message:  # tensors of torch.func and tracing have none
         wanted = "the program takes plain tensors only, with memory of their own"
         return TypeError(f"{message}: {wanted}")
-    raised = _RAISED.fullmatch(message)
+    said = _RAISED.fullmatch(message)
     again = None
-    if raised is not None:
-        text = raised["text"] or ""
-        found = _class_named(raised["name"].rpartition(".")[2], raised["frames"])
+    if said is not None:
+        text = said["text"] or ""
+        found = _class_named(said["name"].rpartition(".")[2], said["frames"])
         again = _again(found, "" if text == _EMPTY else text)
-    if raised is None or again is None:
-        return RuntimeError(message)
-    again.add_note(f"raised in {raised['line']}, at:\n{raised['frames'].rstrip()}")
+    if said is None or again is None:
+        kinds = (kind for text, kind in _OF_PYTORCH.items() if re.search(text, message))
+        return next(kinds, RuntimeError)(message)
+    again.add_note(f"raised in {said['line']}, at:\n{said['frames'].rstrip()}")
     return again
 
 
@@ -48,10 +62,13 @@ def _again(found: type[BaseException] | None, text: str) -> BaseException | None
     """Return an exception of a class, with a text; ``None`` if that cannot be made."""
     if found is None:
         return None
-    given = (text,) if text else ()
+    given: tuple[object, ...] = (text,) if text else ()
     if found is SystemExit:
-        return SystemExit(*(int(text) if text.isdecimal() else text for text in given))
+        return SystemExit(*(int(text) if text.isdecimal() else text for _ in given))
     try:
+        if issubclass(found, KeyError):  # its text is the literal of its key
+            with suppress(ValueError, SyntaxError):
+                given = (ast.literal_eval(text),)
         # A class of the user's may take other arguments.
         error = found.__new__(found, *given)
         error.args = given

@@ -102,6 +102,15 @@ def test_an_error_of_an_operator_passes_through(backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", WITH_MESSAGES)
+def test_an_error_of_an_operator_of_pytorchs(backend: str) -> None:
+    linalg: Any = torch.linalg
+    compiled: Any = torch.compile(linalg.cholesky, **BACKENDS[backend])
+    for _ in range(2):  # in a first call, a mode of PyTorch's calls the operators
+        with pytest.raises(linalg.LinAlgError, match="not positive-definite"):
+            compiled(-torch.eye(3))
+
+
+@pytest.mark.parametrize("backend", WITH_MESSAGES)
 def test_an_error_in_a_backward_passes_through(backend: str) -> None:
     compiled = torch.compile(_function, **BACKENDS[backend])
     x = torch.randn(4, 4, requires_grad=True)

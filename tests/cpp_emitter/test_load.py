@@ -3,7 +3,7 @@
 import threading
 import weakref
 from collections.abc import Callable, Mapping
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -379,7 +379,9 @@ class UnsayableError(Exception):
         (ValueError("KeyboardInterrupt: no"), ValueError, "KeyboardInterrupt: no"),
         (RuntimeError("two\nlines: and\n\nmore"), RuntimeError, "two\nlines: and\n\nmore"),
         (MemoryError(), MemoryError, ""),
-        (KeyError("key"), KeyError, "\"'key'\""),
+        (KeyError("key"), KeyError, "'key'"),
+        (KeyError("it's"), KeyError, '"it\'s"'),
+        (KeyError(("a", 1)), KeyError, "('a', 1)"),
         (OwnError("one", 2), OwnError, "one: 2"),
         (torch.OutOfMemoryError("none left"), torch.OutOfMemoryError, "none left"),
     ],
@@ -427,6 +429,27 @@ def test_a_gpu_without_memory_is_pytorchs_error(message: str) -> None:
     assert str(error) == message
     of_the_cpu = message.replace("cuda", "cpu").replace("CUDA", "CPU")
     assert type(error_of(of_the_cpu)) is RuntimeError
+
+
+LINALG: Any = torch.linalg
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("linalg.inv: The diagonal element 1 is zero", LINALG.LinAlgError),
+        ("torch.linalg.solve: (Batch element 0): The solver", LINALG.LinAlgError),
+        ("linalg.inv: expected a square matrix", RuntimeError),
+        ("index 7 is out of bounds for dimension 0 with size 3", IndexError),
+    ],
+)
+def test_errors_of_pytorchs_operators_keep_their_classes(
+    text: str, wanted: type[Exception]
+) -> None:
+    message = f"main, program.wir:2, extern_kernel aten.some.default: {text}"
+    error = error_of(message)
+    assert type(error) is wanted
+    assert str(error) == message
 
 
 def raising_program() -> Loaded:
