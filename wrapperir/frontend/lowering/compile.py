@@ -45,6 +45,7 @@ from wrapperir.frontend.lowering.padding import (
 )
 from wrapperir.frontend.lowering.program_cache import (
     find_program,
+    has_programs,
     keep_program,
     program_cache,
 )
@@ -153,6 +154,9 @@ def compile_graph(
         return compile_traced
 
     refuse_opaque_inputs(graph, example_inputs)
+    cache = None if settings.cache_key is None else program_cache()
+    if cache is None or not has_programs(cache):
+        prepare(is_new=False)  # compilers run while AOTAutograd traces
     densify_masks(graph)
     names = dynamo_names(graph)
     keeper = settings.keeper

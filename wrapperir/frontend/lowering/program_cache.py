@@ -33,6 +33,14 @@ def program_cache() -> PrivateCache | None:
     return cache
 
 
+def has_programs(cache: PrivateCache) -> bool:
+    """Say whether any program was kept, so that what programs share was built."""
+    try:
+        return any(cache.folder().iterdir())
+    except OSError:
+        return False
+
+
 def find_program(cache: PrivateCache, key: str) -> KeptProgram | None:
     """Return the program that is kept under a key, if there is one."""
     try:
