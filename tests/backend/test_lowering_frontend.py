@@ -225,9 +225,19 @@ def test_a_jagged_tensor_in_training() -> None:
     torch.testing.assert_close(gradients(compiled(function)), gradients(function))
 
 
-def test_arithmetic_with_the_size_of_a_jagged_tensor_is_refused() -> None:
+@pytest.mark.parametrize("emitter", ["python", "cpp", "fx"])
+def test_multiples_of_the_size_of_a_jagged_tensor(emitter: str) -> None:
     def function(x: torch.Tensor) -> Any:
-        return x.size(1) * 2
+        return x.sin(), x.size(1) * 2 * x.values().size(0), x.stride()
+
+    x = jagged()
+    called = compiled(function, emitter=emitter)
+    assert called(x)[1:] == function(x)[1:]
+
+
+def test_a_size_of_a_jagged_tensor_that_is_no_number_is_refused() -> None:
+    def function(x: torch.Tensor) -> Any:
+        return x.values() * x.size(1)
 
     message = rf"WIR604: .*the size of a jagged tensor, which mul uses,.*{__file__}:\d+"
     with pytest.raises(Exception, match=message):

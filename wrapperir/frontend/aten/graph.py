@@ -22,9 +22,11 @@ from wrapperir.frontend.aten.symbols import define_symbols, value_facts
 from wrapperir.frontend.aten.values import (
     NO_VALUE,
     SCALARS,
-    is_jagged_size,
+    expr_of,
+    jagged_size_in,
     unsupported,
 )
+from wrapperir.symbolic import lower_sympy
 
 
 def lower_given(
@@ -93,13 +95,24 @@ def _input_type(scope: GraphScope, node: torch.fx.Node) -> wir.ValueType:
 
 
 def is_passed_object(node: torch.fx.Node) -> bool:
-    """Say whether an input is an object that a graph at most returns.
+    """Say whether a node is an object that a graph at most returns.
 
-    Such are meshes of distributed tensors and sizes of jagged tensors.
+    Such are meshes of distributed tensors, and sizes of jagged tensors and multiples of
+    them.
     """
     value = node.meta.get("val")
-    is_object = isinstance(value, FakeScriptObject) or is_jagged_size(value)
-    return is_object and all(user.op == "output" for user in node.users)
+    if not isinstance(value, FakeScriptObject) and jagged_size_in(value) is None:
+        return False
+    return all(user.op == "output" or is_passed_object(user) for user in node.users)
+
+
+def size_multiple(scope: GraphScope, node: torch.fx.Node) -> wir.Expr | None:
+    """Return the factor of a node that is a multiple of the size of a jagged tensor."""
+    value = node.meta.get("val")
+    size = None if node.op == "placeholder" else jagged_size_in(value)
+    if size is None:
+        return None
+    return scope.resolve(lower_sympy(expr_of(value) / size))
 
 
 def _refuse_used_size(node: torch.fx.Node) -> None:
@@ -108,9 +121,12 @@ def _refuse_used_size(node: torch.fx.Node) -> None:
     Raises:
         DiagnosticError: WIR604, it does.
     """
-    if is_jagged_size(node.meta.get("val")) and not is_passed_object(node):
-        user = next(user for user in node.users if user.op != "output")
-        raise unsupported(f"the size of a jagged tensor, which {user.name} uses,")
+    if jagged_size_in(node.meta.get("val")) is None:
+        return
+    for user in node.users:
+        _refuse_used_size(user)
+        if user.op != "output" and not is_passed_object(user):
+            raise unsupported(f"the size of a jagged tensor, which {user.name} uses,")
 
 
 def _input_offset(

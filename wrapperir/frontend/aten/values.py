@@ -60,12 +60,16 @@ _EQUAL: "WeakKeyDictionary[Any, tuple[int, dict[Any, Any]]]" = WeakKeyDictionary
 """How many guards of an environment have been looked at, and what they say is equal."""
 
 
-def is_jagged_size(value: Any) -> bool:
-    """Say whether a value is the size of a jagged tensor, which is not a number."""
+def jagged_size_in(value: Any) -> Any:
+    """Return the symbol of a jagged tensor's size that a number is a multiple of, if any.
+
+    At run time such a size is an object: all that it can be is multiplied and compared.
+    """
     if not is_symbolic(value):
-        return False
+        return None
     known: Any = value.node.shape_env.backed_var_to_val
-    return isinstance(known.get(expr_of(value)), SingletonInt)
+    symbols = expr_of(value).free_symbols
+    return next((x for x in symbols if isinstance(known.get(x), SingletonInt)), None)
 
 
 def original_expr_of(value: Any) -> Any:

@@ -283,6 +283,7 @@ class _TracedGraph:
     def _with_objects(self, loaded: "Loaded") -> "Loaded":
         """Return the callable of the graph, which returns its own objects too."""
         from wrapperir.frontend.aten.graph import is_passed_object
+        from wrapperir.frontend.aten.values import jagged_size_in
         from wrapperir.frontend.lowering.lower import returned_objects
 
         objects = returned_objects(self.module)
@@ -295,11 +296,17 @@ class _TracedGraph:
             for position, node in enumerate(results)
             if isinstance(node, torch.fx.Node) and node in objects
         ]
-        passed.results += [
-            PassedResult(position, given=places[node])
-            for position, node in enumerate(results)
-            if node in places
-        ]
+        sizes = {
+            jagged_size_in(node.meta.get("val")): place for node, place in places.items()
+        }
+        for position, node in enumerate(results):
+            if not isinstance(node, torch.fx.Node):
+                continue
+            size = jagged_size_in(node.meta.get("val"))
+            if node in places:
+                passed.results.append(PassedResult(position, given=places[node]))
+            elif size is not None:
+                passed.results.append(PassedResult(position, sizes[size], scaled=True))
         return passed.around(self.marked.around(loaded))
 
     def _lower(self, donated: frozenset[int]) -> Lowered:

@@ -15,8 +15,8 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from wrapperir.caching import digest_of
 from wrapperir.frontend.aten.values import (
     expr_of,
-    is_jagged_size,
     is_symbolic,
+    jagged_size_in,
     original_expr_of,
     symbols_of,
 )
@@ -150,7 +150,7 @@ def _argument(value: Any) -> object:
         flags = value.is_conj(), value.is_neg(), value.requires_grad
         return ["tensor", str(value.dtype), str(value.device), flags, _argument(numbers)]
     if is_symbolic(value):
-        if is_jagged_size(value):
+        if jagged_size_in(value) is not None:
             raise NoKeyError  # what is kept knows of no objects around the program
         return ["symbol", str(expr_of(value)), str(original_expr_of(value))]
     if isinstance(value, list | tuple):

@@ -17,6 +17,7 @@ from wrapperir.frontend.aten.graph import (
     is_passed_object,
     lower_given,
     lower_nodes,
+    size_multiple,
 )
 from wrapperir.frontend.aten.scope import GraphScope, Shared
 from wrapperir.frontend.aten.storage_offsets import Place
@@ -123,6 +124,12 @@ def lower_to_program(
     outputs = output_values(
         builder, [None if x in objects or is_given(x) else x for x in results]
     )
+    multiples = {
+        number: size_multiple(scope, result)
+        for number, result in enumerate(results)
+        if is_given(result)
+    }
+    outputs = tuple(multiples.get(number, each) for number, each in enumerate(outputs))
     program = finished_program(scope, outputs)
     program = evolve(
         program,
