@@ -91,9 +91,10 @@ def test_tiles(rows: int, columns: int, dtype: DType, shape: tuple[int, int]) ->
         (4096, 64, ReductionForm.PERSISTENT, (8, 64, 2)),
         (16, 1024, ReductionForm.PERSISTENT, (1, 1024, 4)),
         (4096, 100_000, ReductionForm.LOOPED, (1, 2048, 16)),
-        (4096, 100_001, ReductionForm.LOOPED, (1, 4096, 16)),
+        (4096, 100_001, ReductionForm.LOOPED, (1, 8192, 32)),
+        (4096, 9001, ReductionForm.LOOPED, (1, 4096, 16)),
         (4096, 1500, ReductionForm.LOOPED, (2, 2048, 16)),
-        (4096, 100_001, ReductionForm.PERSISTENT, (1, 4096, 16)),
+        (4096, 100_001, ReductionForm.PERSISTENT, (1, 8192, 32)),
     ],
 )
 def test_rows(

@@ -260,7 +260,7 @@ def _inner_reduction(kernel: LoopKernel, tile: Tile) -> list[LaunchRule]:
     for rows_here, most_here in shapes:
         columns = _columns(tile, most_here)
         widest = max(columns.values())
-        most_warps = 16 if widest <= 8192 else 32
+        most_warps = 16 if widest < 8192 else 32
         warps = _clamp(rows_here * widest // (32 * each), 1, most_warps)
         launches.append(_reducing(tile, rows_here, columns, warps))
     return launches
@@ -273,17 +273,22 @@ def _streamed_block(kernel: LoopKernel, tile: Tile) -> tuple[int, int]:
     """
     points, steps = _points(tile), _inner_steps(kernel)
     if any(isinstance(step, Scan) for step in steps):
-        return 8192 if points < _BUSY else 1024, 4
+        return (8192, 16) if points < _BUSY else (1024, 4)
     if _work(kernel) >= 10 and points >= 1024:
         return 1024, 4
     is_online = any(
         isinstance(step, Reduce) and step.op is ReduceOp.ONLINE_SOFTMAX for step in steps
     )
+    least = min(
+        (step.dtype.itemsize for step in steps if isinstance(step, Load)), default=4
+    )
     if is_online and all(has_whole_vectors(dim.extent) for dim in tile.inner):
         # Each point takes much work, so that threads with few points keep memory busy.
-        least = min(step.dtype.itemsize for step in steps if isinstance(step, Load))
         return 2048, max(_VECTOR // least, 1)
-    return 4096 if _reads_again(kernel) else 2048, 4
+    if not _reads_again(kernel):
+        return 2048, 4
+    is_long = any(size_of(dim.extent) >= _LONGEST_WHOLE for dim in tile.inner)
+    return (8192, 8) if is_long and least >= 4 else (4096, 4)
 
 
 def has_whole_vectors(extent: Expr) -> bool:
