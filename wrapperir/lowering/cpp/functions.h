@@ -59,11 +59,11 @@ inline void load_transposed(
 }
 
 //: f32_of_bf16
-inline f32 f32_of_bf16(u16 a) { return __builtin_bit_cast(f32, u32(a) << 16); }
+inline __attribute__((always_inline)) f32 f32_of_bf16(u16 a) { return __builtin_bit_cast(f32, u32(a) << 16); }
 
 //: bf16_of_f32
 // Round to nearest, ties to even; NaN is 0x7fc0, as in PyTorch.
-inline u16 bf16_of_f32(f32 a) {
+inline __attribute__((always_inline)) u16 bf16_of_f32(f32 a) {
   u32 bits = __builtin_bit_cast(u32, a);
   u32 nan = -u32(a != a);
   return (nan & 0x7fc0) | (~nan & (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
@@ -71,7 +71,7 @@ inline u16 bf16_of_f32(f32 a) {
 
 //: f32_of_f16
 // M. Dukhan's conversions by arithmetic, from the FP16 library.
-inline f32 f32_of_f16(u16 a) {
+inline __attribute__((always_inline)) f32 f32_of_f16(u16 a) {
   u32 w = u32(a) << 16, sign = w & 0x80000000u, twice = w + w;
   f32 normal = __builtin_bit_cast(f32, (twice >> 4) + (0xe0u << 23)) * 0x1p-112f;
   f32 denormal = __builtin_bit_cast(f32, (twice >> 17) | (126u << 23)) - 0.5f;
@@ -80,7 +80,7 @@ inline f32 f32_of_f16(u16 a) {
 }
 
 //: f16_of_f32
-inline u16 f16_of_f32(f32 a) {
+inline __attribute__((always_inline)) u16 f16_of_f32(f32 a) {
   f32 base = (__builtin_fabsf(a) * 0x1p+112f) * 0x1p-110f;
   u32 w = __builtin_bit_cast(u32, a), twice = w + w, bias = twice & 0xff000000u;
   bias = bias < 0x71000000u ? 0x71000000u : bias;
@@ -158,56 +158,56 @@ template <class T, class S> inline T whole_of(S a) {
 
 //: absolute
 template <class T> inline T absolute(T a) { return a < 0 ? T(-a) : a; }
-inline f32 absolute(f32 a) { return __builtin_fabsf(a); }
+inline __attribute__((always_inline)) f32 absolute(f32 a) { return __builtin_fabsf(a); }
 inline f64 absolute(f64 a) { return __builtin_fabs(a); }
 
 //: sign
 template <class T> inline T sign(T a) { return T((a > 0) - (a < 0)); }
 
 //: floor
-inline f32 floor(f32 a) { return __builtin_floorf(a); }
+inline __attribute__((always_inline)) f32 floor(f32 a) { return __builtin_floorf(a); }
 inline f64 floor(f64 a) { return __builtin_floor(a); }
 
 //: ceil
-inline f32 ceil(f32 a) { return __builtin_ceilf(a); }
+inline __attribute__((always_inline)) f32 ceil(f32 a) { return __builtin_ceilf(a); }
 inline f64 ceil(f64 a) { return __builtin_ceil(a); }
 
 //: trunc
-inline f32 trunc(f32 a) { return __builtin_truncf(a); }
+inline __attribute__((always_inline)) f32 trunc(f32 a) { return __builtin_truncf(a); }
 inline f64 trunc(f64 a) { return __builtin_trunc(a); }
 
 //: round
-inline f32 round(f32 a) { return __builtin_rintf(a); }
+inline __attribute__((always_inline)) f32 round(f32 a) { return __builtin_rintf(a); }
 inline f64 round(f64 a) { return __builtin_rint(a); }
 
 //: truncdiv
-template <class T> inline T truncdiv(T a, T b) {
+template <class T> inline __attribute__((always_inline)) T truncdiv(T a, T b) {
   return b == 0 ? T(0) : T(-1) < T(0) && b == T(-1) ? T(-a) : T(a / b);
 }
-inline f32 truncdiv(f32 a, f32 b) { return __builtin_truncf(a / b); }
+inline __attribute__((always_inline)) f32 truncdiv(f32 a, f32 b) { return __builtin_truncf(a / b); }
 inline f64 truncdiv(f64 a, f64 b) { return __builtin_trunc(a / b); }
 
 //: fmod
-template <class T> inline T fmod(T a, T b) {
+template <class T> inline __attribute__((always_inline)) T fmod(T a, T b) {
   return b == 0 || (T(-1) < T(0) && b == T(-1)) ? T(0) : T(a % b);
 }
-inline f32 fmod(f32 a, f32 b) { return real_fmod(a, b); }
+inline __attribute__((always_inline)) f32 fmod(f32 a, f32 b) { return real_fmod(a, b); }
 namespace libm { extern "C" double fmod(double, double); }
 inline f64 fmod(f64 a, f64 b) { return libm::fmod(a, b); }
 
 //: remainder
-template <class T> inline T remainder(T a, T b) {
+template <class T> inline __attribute__((always_inline)) T remainder(T a, T b) {
   T rest = fmod(a, b);
   return (rest != 0) & ((rest < 0) != (b < 0)) ? T(rest + b) : rest;
 }
 
 //: floordiv
 // For floats as Python does, which eager follows.
-template <class T> inline T floordiv(T a, T b) {
+template <class T> inline __attribute__((always_inline)) T floordiv(T a, T b) {
   T quotient = truncdiv(a, b);
   return T(quotient * b) != a && (a < 0) != (b < 0) ? T(quotient - 1) : quotient;
 }
-template <class T> inline T floordiv_real(T a, T b) {
+template <class T> inline __attribute__((always_inline)) T floordiv_real(T a, T b) {
   T ratio = a / b, rest = fmod(a, b), quotient = (a - rest) / b;
   quotient = choose((rest != 0) & ((b < 0) != (rest < 0)), quotient - 1, quotient);
   T low = floor(quotient);
@@ -215,15 +215,15 @@ template <class T> inline T floordiv_real(T a, T b) {
   low = choose(quotient == 0, __builtin_copysign(T(0), ratio), low);
   return choose(b == 0, ratio, low);
 }
-inline f32 floordiv(f32 a, f32 b) { return floordiv_real(a, b); }
+inline __attribute__((always_inline)) f32 floordiv(f32 a, f32 b) { return floordiv_real(a, b); }
 inline f64 floordiv(f64 a, f64 b) { return floordiv_real(a, b); }
 
 //: minimum
 // Of chained selections by one condition of two parts, GCC makes branches.
-template <class T> inline T minimum(T a, T b) { return a < b ? a : a != a ? a : b; }
+template <class T> inline __attribute__((always_inline)) T minimum(T a, T b) { return a < b ? a : a != a ? a : b; }
 
 //: maximum
-template <class T> inline T maximum(T a, T b) { return a > b ? a : a != a ? a : b; }
+template <class T> inline __attribute__((always_inline)) T maximum(T a, T b) { return a > b ? a : a != a ? a : b; }
 
 //: fmin
 template <class T> inline T fmin(T a, T b) { return a < b ? a : b != b ? a : b; }
@@ -236,8 +236,8 @@ template <class T> inline bool is_inf(T a) { return absolute(a) == T(__builtin_i
 
 //: sign_bit
 template <class T> inline bool sign_bit(T a) { return a < 0; }
-inline bool sign_bit(f32 a) { return __builtin_bit_cast(i32, a) < 0; }
-inline bool sign_bit(f64 a) { return __builtin_bit_cast(i64, a) < 0; }
+inline __attribute__((always_inline)) bool sign_bit(f32 a) { return __builtin_bit_cast(i32, a) < 0; }
+inline __attribute__((always_inline)) bool sign_bit(f64 a) { return __builtin_bit_cast(i64, a) < 0; }
 
 //: shift_left
 template <class T> inline T shift_left(T a, T b) {
@@ -259,14 +259,14 @@ template <class T> inline T power(T a, T b) {
     if (b & 1) result = T(result * a);
   return result;
 }
-inline f32 power(f32 a, f32 b) { return pow(a, b); }
+inline __attribute__((always_inline)) f32 power(f32 a, f32 b) { return pow(a, b); }
 inline f64 power(f64 a, f64 b) { return pow(a, b); }
 
 //: rsqrt
-template <class T> inline T rsqrt(T a) { return 1 / sqrt(a); }
+template <class T> inline __attribute__((always_inline)) T rsqrt(T a) { return 1 / sqrt(a); }
 
 //: copysign
-inline f32 copysign(f32 a, f32 b) { return __builtin_copysignf(a, b); }
+inline __attribute__((always_inline)) f32 copysign(f32 a, f32 b) { return __builtin_copysignf(a, b); }
 inline f64 copysign(f64 a, f64 b) { return __builtin_copysign(a, b); }
 
 //: is_before

@@ -1,34 +1,36 @@
 // Mathematical functions of f32, without branches: compilers turn loops over them into vector
 // instructions.  The error of each is at most 2 ulp for all arguments, which
 // bench/lowering/math_errors.py checks.  Functions of f64 are the C library's.
+// All are inlined: of many in one source GCC leaves out some, and loops that call those are
+// not vectorised.
 // A kernel has the parts that it names; each begins after "//:" and its name.
 
 //: bits_of
-inline u32 bits_of(f32 a) { return __builtin_bit_cast(u32, a); }
+inline __attribute__((always_inline)) u32 bits_of(f32 a) { return __builtin_bit_cast(u32, a); }
 
 //: of_bits
-inline f32 of_bits(u32 a) { return __builtin_bit_cast(f32, a); }
+inline __attribute__((always_inline)) f32 of_bits(u32 a) { return __builtin_bit_cast(f32, a); }
 
 //: choose
 // c ? a : b, which may not become a branch: with many, loops are not vectorised.
-inline u32 choose(bool c, u32 a, u32 b) { u32 m = -u32(c); return (a & m) | (b & ~m); }
-inline f32 choose(bool c, f32 a, f32 b) {
+inline __attribute__((always_inline)) u32 choose(bool c, u32 a, u32 b) { u32 m = -u32(c); return (a & m) | (b & ~m); }
+inline __attribute__((always_inline)) f32 choose(bool c, f32 a, f32 b) {
   return of_bits(choose(c, bits_of(a), bits_of(b)));
 }
-inline u64 choose(bool c, u64 a, u64 b) { u64 m = -u64(c); return (a & m) | (b & ~m); }
-inline f64 choose(bool c, f64 a, f64 b) {
+inline __attribute__((always_inline)) u64 choose(bool c, u64 a, u64 b) { u64 m = -u64(c); return (a & m) | (b & ~m); }
+inline __attribute__((always_inline)) f64 choose(bool c, f64 a, f64 b) {
   u64 first = __builtin_bit_cast(u64, a), other = __builtin_bit_cast(u64, b);
   return __builtin_bit_cast(f64, choose(c, first, other));
 }
 
 //: sqrt
 // Never of a negative number, for which flags may want errno: so loops have vectors of roots.
-inline f32 sqrt(f32 a) { return __builtin_sqrtf(a < 0 ? __builtin_nanf("") : a); }
+inline __attribute__((always_inline)) f32 sqrt(f32 a) { return __builtin_sqrtf(a < 0 ? __builtin_nanf("") : a); }
 inline f64 sqrt(f64 a) { return __builtin_sqrt(a < 0 ? __builtin_nan("") : a); }
 
 //: small_expm1
 // exp(a) - 1 for -ln(2)/2 <= a <= ln(2)/2; coefficients of Cephes (S. L. Moshier).
-inline f32 small_expm1(f32 a) {
+inline __attribute__((always_inline)) f32 small_expm1(f32 a) {
   f32 p = 1.9875691500e-4f;
   p = __builtin_fmaf(p, a, 1.3981999507e-3f);
   p = __builtin_fmaf(p, a, 8.3334519073e-3f);
@@ -41,7 +43,7 @@ inline f32 small_expm1(f32 a) {
 //: exp_parts
 // a = n * ln(2) + rest; n is also in the low bits of shifted, below 1.5 * 2**23.
 struct exp_parts { f32 shifted, n, rest; };
-inline exp_parts split_exp(f32 a) {
+inline __attribute__((always_inline)) exp_parts split_exp(f32 a) {
   f32 shifted = __builtin_fmaf(a, 1.44269504f, 0x1.8p23f), n = shifted - 0x1.8p23f;
   f32 rest = __builtin_fmaf(n, -0.693359375f, a);
   return {shifted, n, __builtin_fmaf(n, 2.12194440e-4f, rest)};
@@ -49,18 +51,18 @@ inline exp_parts split_exp(f32 a) {
 
 //: exp_of_normal
 // exp(a) for -87 <= a < 88.7
-inline f32 exp_of_normal(f32 a) {
+inline __attribute__((always_inline)) f32 exp_of_normal(f32 a) {
   exp_parts p = split_exp(a);
   return of_bits(bits_of(small_expm1(p.rest) + 1.0f) + (bits_of(p.shifted) << 23));
 }
 
 //: log_exponent
 // The power of 2 by which a number is from 2/3 to 4/3, as bits of an exponent.
-inline u32 log_exponent(f32 a) { return (bits_of(a) - 0x3f2aaaabu) & 0xff800000u; }
+inline __attribute__((always_inline)) u32 log_exponent(f32 a) { return (bits_of(a) - 0x3f2aaaabu) & 0xff800000u; }
 
 //: log_rest
 // log(1 + m) for -1/3 <= m < 1/3, by N. Juffa.
-inline f32 log_rest(f32 m) {
+inline __attribute__((always_inline)) f32 log_rest(f32 m) {
   f32 s = m * m;
   f32 r = -0x1.0ae000p-3f, t = 0x1.208000p-3f;
   r = __builtin_fmaf(r, s, -0x1.f198b2p-4f);
@@ -77,7 +79,7 @@ inline f32 log_rest(f32 m) {
 //: log_parts
 // log(a) = n * ln(2) + rest
 struct log_parts { f32 n, rest; };
-inline log_parts split_log(f32 a) {
+inline __attribute__((always_inline)) log_parts split_log(f32 a) {
   bool tiny = a < 0x1p-126f;
   a *= of_bits(0x3f800000u + u32(tiny) * (23u << 23));
   u32 e = log_exponent(a);
@@ -86,7 +88,7 @@ inline log_parts split_log(f32 a) {
 }
 
 //: log_special
-inline f32 log_special(f32 a, f32 result) {
+inline __attribute__((always_inline)) f32 log_special(f32 a, f32 result) {
   result = choose(a == 0, -__builtin_inff(), result);
   f32 other = choose(a < 0, __builtin_nanf(""), a);
   return choose((a >= 0) & (a < __builtin_inff()), result, other);
@@ -95,14 +97,14 @@ inline f32 log_special(f32 a, f32 result) {
 //: quadrant
 // The quadrant of an angle and the rest: by W. Cody and W. Waite below 2**30, above by M. Payne and R. Hanek from 256 bits of 2/pi.
 struct quadrant { u32 number; f64 rest; };
-inline i32 is_far(f32 a) { return __builtin_fabsf(a) >= 0x1p30f; }
-inline quadrant split_near_angle(f32 a) {
+inline __attribute__((always_inline)) i32 is_far(f32 a) { return __builtin_fabsf(a) >= 0x1p30f; }
+inline __attribute__((always_inline)) quadrant split_near_angle(f32 a) {
   f64 n = __builtin_rint(f64(a) * 0x1.45f306dc9c883p-1);
   f64 rest = __builtin_fma(n, -0x1.921fb54442d18p+0, f64(a));
   rest = __builtin_fma(n, -0x1.1a62633145c07p-54, rest);
   return {u32(i32(i64(n))), rest};
 }
-inline quadrant split_angle(f32 a) {
+inline __attribute__((always_inline)) quadrant split_angle(f32 a) {
   quadrant near = split_near_angle(a);
   bool large = is_far(a);
   u64 shift = ((bits_of(a) >> 23) & 255) - 152, by = shift & 63;
@@ -120,7 +122,7 @@ inline quadrant split_angle(f32 a) {
   whole = choose(large, choose(a < 0, -whole, whole), near.number);
   return {whole, choose(large, choose(a < 0, -left, left), near.rest)};
 }
-inline f32 wave(u32 number, f64 rest) {  // sin(rest + number * pi / 2), Cephes
+inline __attribute__((always_inline)) f32 wave(u32 number, f64 rest) {  // sin(rest + number * pi / 2), Cephes
   f32 a = f32(rest), s = a * a;
   f32 p = __builtin_fmaf(-1.9515295891e-4f, s, 8.3321608736e-3f);
   p = __builtin_fmaf(p, s, -1.6666654611e-1f);
@@ -134,7 +136,7 @@ inline f32 wave(u32 number, f64 rest) {  // sin(rest + number * pi / 2), Cephes
 
 //: exp
 // What is masked is masked before it is scaled: denormals cost a hundred times as much.
-inline f32 exp(f32 a) {
+inline __attribute__((always_inline)) f32 exp(f32 a) {
   exp_parts p = split_exp(a);
   bool tiny = a < -87.0f;  // the result may be denormal
   u32 n = bits_of(p.shifted) + (u32(tiny) << 6);
@@ -146,7 +148,7 @@ namespace libm { extern "C" double exp(double); }
 inline f64 exp(f64 a) { return libm::exp(a); }
 
 //: exp2
-inline f32 exp2(f32 a) {
+inline __attribute__((always_inline)) f32 exp2(f32 a) {
   f32 shifted = a + 0x1.8p23f, rest = (a - (shifted - 0x1.8p23f)) * 0.693147181f;
   bool tiny = a < -125.0f;
   u32 n = bits_of(shifted) + (u32(tiny) << 6);
@@ -158,7 +160,7 @@ namespace libm { extern "C" double exp2(double); }
 inline f64 exp2(f64 a) { return libm::exp2(a); }
 
 //: expm1
-inline f32 expm1(f32 a) {
+inline __attribute__((always_inline)) f32 expm1(f32 a) {
   f32 x = choose(a < -18.0f, -18.0f, a);
   exp_parts p = split_exp(x);
   f32 r = small_expm1(p.rest);
@@ -171,7 +173,7 @@ namespace libm { extern "C" double expm1(double); }
 inline f64 expm1(f64 a) { return libm::expm1(a); }
 
 //: log
-inline f32 log(f32 a) {
+inline __attribute__((always_inline)) f32 log(f32 a) {
   log_parts p = split_log(a);
   return log_special(a, __builtin_fmaf(p.n, 0.693147182f, p.rest));
 }
@@ -179,7 +181,7 @@ namespace libm { extern "C" double log(double); }
 inline f64 log(f64 a) { return libm::log(a); }
 
 //: log2
-inline f32 log2(f32 a) {
+inline __attribute__((always_inline)) f32 log2(f32 a) {
   log_parts p = split_log(a);
   f32 low = p.rest * 1.92596303e-8f;
   return log_special(a, __builtin_fmaf(p.rest, 1.44269502f, p.n) + low);
@@ -188,7 +190,7 @@ namespace libm { extern "C" double log2(double); }
 inline f64 log2(f64 a) { return libm::log2(a); }
 
 //: log10
-inline f32 log10(f32 a) {
+inline __attribute__((always_inline)) f32 log10(f32 a) {
   log_parts p = split_log(a);
   f32 low = __builtin_fmaf(p.rest, -1.00890610e-8f, p.n * 4.60503907e-6f);
   low = __builtin_fmaf(p.rest, 0.434294492f, low);
@@ -198,7 +200,7 @@ namespace libm { extern "C" double log10(double); }
 inline f64 log10(f64 a) { return libm::log10(a); }
 
 //: log1p
-inline f32 log1p(f32 a) {
+inline __attribute__((always_inline)) f32 log1p(f32 a) {
   f32 u = a + 1.0f, most = a > 1.0f ? a : 1.0f, least = a > 1.0f ? 1.0f : a;
   u32 e = log_exponent(u);
   f32 further = (least - (u - most)) * of_bits(choose(u > 0x1p64f, 0u, 0x3f800000u - e));
@@ -210,7 +212,7 @@ namespace libm { extern "C" double log1p(double); }
 inline f64 log1p(f64 a) { return libm::log1p(a); }
 
 //: sin
-inline f32 sin(f32 a) {
+inline __attribute__((always_inline)) f32 sin(f32 a) {
   quadrant q = split_angle(a);
   return choose(a == 0, a, wave(q.number, q.rest) + (a - a));
 }
@@ -219,19 +221,19 @@ inline f64 sin(f64 a) { return libm::sin(a); }
 
 //: near_sin
 // Of angles that are not far: half the time.
-inline f32 near_sin(f32 a) {
+inline __attribute__((always_inline)) f32 near_sin(f32 a) {
   quadrant q = split_near_angle(a);
   return choose(a == 0, a, wave(q.number, q.rest));
 }
 
 //: near_cos
-inline f32 near_cos(f32 a) {
+inline __attribute__((always_inline)) f32 near_cos(f32 a) {
   quadrant q = split_near_angle(a);
   return wave(q.number + 1, q.rest);
 }
 
 //: cos
-inline f32 cos(f32 a) {
+inline __attribute__((always_inline)) f32 cos(f32 a) {
   quadrant q = split_angle(a);
   return wave(q.number + 1, q.rest) + (a - a);
 }
@@ -239,7 +241,7 @@ namespace libm { extern "C" double cos(double); }
 inline f64 cos(f64 a) { return libm::cos(a); }
 
 //: tanh
-inline f32 tanh(f32 a) {
+inline __attribute__((always_inline)) f32 tanh(f32 a) {
   f32 s = a * a;
   f32 p = 0x1.246dd2p-9f;
   p = __builtin_fmaf(p, s, -0x1.0ee550p-7f);
@@ -258,7 +260,7 @@ inline f64 tanh(f64 a) { return libm::tanh(a); }
 
 //: erf
 // N. Juffa's two intervals.
-inline f32 erf(f32 a) {
+inline __attribute__((always_inline)) f32 erf(f32 a) {
   f32 size = __builtin_fabsf(a), t = size < 4.0f ? size : 4.0f, s = a * a;
   f32 r = __builtin_fmaf(-0x1.220000p-16f, t, 0x1.91cfb2p-12f);
   f32 u = __builtin_fmaf(-0x1.fd1438p-9f, t, 0x1.8d6342p-6f);

@@ -29,7 +29,7 @@ _TYPES = {
         "u8": "__UINT8_TYPE__",
     }.items()
 }
-_UNARY = ("erfc", "lgamma")
+_UNARY = ("lgamma",)
 _BINARY = ("nextafter",)
 
 
