@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch._higher_order_ops.out_dtype import out_dtype
 from torch._library.effects import EffectType
 
 import wrapperir
@@ -18,6 +19,8 @@ from wrapperir.ir import KernelDefinitionLine, Program
 from wrapperir.lowering.triton import TritonRenderer
 from wrapperir.plugin import PluginManager
 from wrapperir.text import parse_program
+
+_out_dtype: Any = out_dtype
 
 
 class Block(torch.nn.Module):
@@ -169,11 +172,36 @@ def halved(x: torch.Tensor) -> torch.Tensor:
     return y + 1
 
 
-@pytest.mark.parametrize("function", [running_sums, sines_of_rows, halved])
+def product_of_bytes(x: torch.Tensor) -> Any:
+    given = (x * 100).to(torch.int8)
+    return _out_dtype(torch.ops.aten.mm.default, torch.int32, given, given.t())
+
+
+@pytest.mark.parametrize(
+    "function", [running_sums, sines_of_rows, halved, product_of_bytes]
+)
 def test_operators_that_stand_for_graphs(function: Any) -> None:
     x = torch.randn(5, 3)
     with torch.no_grad():
         torch.testing.assert_close(compiled(function)(x), function(x))
+
+
+def test_hooks_with_compiled_autograd() -> None:
+    layer = torch.nn.Linear(3, 4)
+
+    def gradient(step: Any) -> Any:
+        x = torch.ones(2, 3, requires_grad=True)
+        step(x)
+        return x.grad
+
+    def step(x: torch.Tensor) -> None:
+        y: Any = layer(x)
+        y.register_hook(lambda gradient: gradient * 2)
+        y.sum().backward()
+
+    expected = gradient(step)
+    with torch._dynamo.config.patch(compiled_autograd=True):
+        torch.testing.assert_close(gradient(compiled(step)), expected)
 
 
 def jagged(**settings: bool) -> torch.Tensor:

@@ -10,6 +10,7 @@ from attrs import evolve
 from torch._library.fake_class_registry import FakeScriptObject
 from torch._ops import HigherOrderOperator, OpOverload
 from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.fx.experimental._backward_state import BackwardState
 
 from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, DiagnosticError
@@ -97,11 +98,12 @@ def _input_type(scope: GraphScope, node: torch.fx.Node) -> wir.ValueType:
 def is_passed_object(node: torch.fx.Node) -> bool:
     """Say whether a node is an object that a graph at most returns.
 
-    Such are meshes of distributed tensors, and sizes of jagged tensors and multiples of
-    them.
+    Such are meshes of distributed tensors, hooks of compiled autograd, and sizes of jagged
+    tensors and multiples of them.
     """
     value = node.meta.get("val")
-    if not isinstance(value, FakeScriptObject) and jagged_size_in(value) is None:
+    is_object = isinstance(value, FakeScriptObject | BackwardState)
+    if not is_object and jagged_size_in(value) is None:
         return False
     return all(user.op == "output" or is_passed_object(user) for user in node.users)
 

@@ -12,6 +12,9 @@ from torch._higher_order_ops.auto_functionalize import (
 from torch._higher_order_ops.flex_attention import (
     sdpa_dense,  # pyright: ignore[reportUnknownVariableType]
 )
+from torch._higher_order_ops.out_dtype import (
+    out_dtype_dense,  # pyright: ignore[reportUnknownVariableType]
+)
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
@@ -70,6 +73,10 @@ def _functional_views(node: torch.fx.Node, *args: Any, **kwargs: Any) -> Any:
 
 def _attend(node: torch.fx.Node, *args: Any, **kwargs: Any) -> Any:
     return sdpa_dense(*args, **kwargs)
+
+
+def _cast(node: torch.fx.Node, *args: Any, **kwargs: Any) -> Any:
+    return out_dtype_dense(*args, **kwargs)  # pyright: ignore[reportUnknownVariableType]
 
 
 def _scan(
@@ -149,5 +156,6 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "auto_functionalized_v2": _functional_views,
     "flex_attention": _attend,
     "map_impl": _map,
+    "out_dtype": _cast,
     "scan": _scan,
 }

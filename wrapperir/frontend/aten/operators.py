@@ -56,9 +56,10 @@ def lower_operator(scope: GraphScope, node: torch.fx.Node, operator: OpOverload)
     elif name in _IDENTITIES:
         scope.values[node] = scope.values[node.all_input_nodes[0]]
     elif torch.Tag.inplace_view in operator.tags:
+        is_decomposed = name != "aten::set_"
         raise Code.UNSUPPORTED_OPERATOR.error(
-            f"{operator} changes the shape of its argument in place",
-            hint="call exported.run_decompositions() first",
+            f"{operator} changes the shape or memory of its argument in place",
+            hint="call exported.run_decompositions() first" if is_decomposed else None,
         )
     elif isinstance(node.meta.get("val"), SCALARS) and _is_known(scope, node.meta["val"]):
         scope.values[node] = scope.lower_scalar(node.meta["val"])
