@@ -87,6 +87,17 @@ def test_an_emitter_that_refuses_names_the_users_line(
     assert any(isinstance(line, ExternKernelLine) for line in program.lines)
 
 
+def quantized(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return torch.quantize_per_tensor(x, 0.1, 0, torch.qint8)
+
+
+def test_an_emitter_that_refuses_while_it_writes_names_the_users_line() -> None:
+    options = {"emitter": "cpp", "fallback_emitter": None}
+    (found,) = diagnostics_of(options, quantized).diagnostics
+    assert found.code is Code.UNSUPPORTED_FEATURE
+    assert found.origin == f"{__file__}:{inspect.getsourcelines(quantized)[1] + 1}"
+
+
 def test_a_construct_that_is_refused_names_the_users_line() -> None:
     with config.patch({"triton.debug_sync_kernel": True}):
         found = diagnostics_of({}).diagnostics[0]

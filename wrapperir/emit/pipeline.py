@@ -270,7 +270,10 @@ def load_stored(
 
 @contextmanager
 def _placing(program: Program, emitter: Emitter) -> Generator[None]:
-    """Add the place of the first use to errors about a device or an operator."""
+    """Add the user's line to errors of a line, and to those about a device or operator.
+
+    The latter get the place of the first use.
+    """
     try:
         yield
     except DiagnosticError as error:
@@ -280,6 +283,8 @@ def _placing(program: Program, emitter: Emitter) -> Generator[None]:
 
 def _placed(program: Program, emitter: Emitter, found: Diagnostic) -> Diagnostic:
     places: Iterable[LinePath | None] = ()
+    if found.path is not None and found.origin is None:
+        return evolve(found, origin=origin_of(program, found.path))
     if found.path is not None or found.subject is None:
         return found
     if found.code is Code.UNSUPPORTED_FEATURE:
