@@ -8,6 +8,7 @@ from wrapperir import ir as wir
 from wrapperir.diagnostics import Code
 from wrapperir.frontend.aten.scope import Elements, GraphScope, Poison
 from wrapperir.frontend.aten.values import is_symbolic, leaves_of, lower_constant
+from wrapperir.ir.storage_operators import may_keep
 
 
 def lower_argument(scope: GraphScope, value: Any) -> wir.Argument:
@@ -109,3 +110,14 @@ def assert_layout(
             provenance=provenance,
         )
     )
+
+
+def result_subject(operator: str) -> str:
+    """Return how messages of checks of an operator's result begin, and what to do.
+
+    The fake implementation of an operator of another library may be wrong.
+    """
+    subject = f"torch.ops.{operator}"
+    if not may_keep(operator):  # it is PyTorch's
+        return subject
+    return f"{subject}, whose fake implementation may be wrong (see torch.library.opcheck)"

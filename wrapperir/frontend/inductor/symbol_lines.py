@@ -16,10 +16,12 @@ from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from wrapperir import ir as wir
 from wrapperir.diagnostics import Code, DiagnosticError
+from wrapperir.frontend.aten.arguments import result_subject
 from wrapperir.frontend.inductor.scope import BlockScope
 from wrapperir.frontend.inductor.values import lower_buffer, lower_shape
 from wrapperir.symbolic import lower_sympy
 
+_OPERATORS = "torch.ops."
 _FLOAT_SYMBOLS = (SymT.FLOAT, SymT.UNBACKED_FLOAT)
 
 
@@ -167,6 +169,8 @@ def lower_size_stride(
     """Lower a check of a tensor's size and stride; objects have no check."""
     if scope.is_object(scope.name(name)):
         return
+    if message.startswith(_OPERATORS):
+        message = result_subject(message.removeprefix(_OPERATORS))
     scope.append(
         wir.AssertSizeStrideLine(
             buffer=scope.name(name),

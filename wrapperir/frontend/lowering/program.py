@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 
 from wrapperir import ir as wir
 from wrapperir.diagnostics import DiagnosticError
-from wrapperir.frontend.aten.arguments import append_view, assert_layout
+from wrapperir.frontend.aten.arguments import append_view, assert_layout, result_subject
 from wrapperir.frontend.aten.graph import lower_nodes
 from wrapperir.frontend.aten.scope import Elements, GraphScope, Poison
 from wrapperir.frontend.lowering.graph import LoweredGraph
@@ -248,8 +248,8 @@ class ScheduleLines:
                 self._check_layout(self.names[buffer], node)
 
     def _check_layout(self, name: str, node: torch.fx.Node) -> None:
-        """Check what a custom operator returned: its fake implementation may be wrong."""
-        subject = f"torch.ops.{node.target}"
+        """Check what a custom operator returned."""
+        subject = result_subject(str(node.target))
         assert_layout(self.scope, name, subject, self.scope.provenance(node))
 
     def _allocate_result(self) -> None:
