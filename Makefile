@@ -23,7 +23,7 @@ EMITTER ?= python
 FRONTEND ?= inductor
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-opencl fuzz check lint types imports docs bench bench-cpp \
+.PHONY: help setup demo test test-slow test-oldest test-opencl fuzz check lint types imports docs bench bench-cpp \
 	bench-fx bench-gpu bench-lowering bench-selection bench-solvers bench-memory \
 	sweep-ops sweep-models sweep-models-gpu sweep-features sweep-memory sweep-ranks sweep-cpp
 
@@ -32,6 +32,7 @@ help:
 	@echo "make demo          compile BERT, GPT-2 and Llama; check all emitters against eager"
 	@echo "make test          run the tests"
 	@echo "make test-slow     run the tests that take long, which make test leaves out"
+	@echo "make test-oldest   run the tests with the oldest PyTorch (2.11; downloads 3 GB once)"
 	@echo "make test-opencl   the OpenCL plugin's tests on PoCL, which it installs where it may"
 	@echo "make fuzz          run the tests with new random examples"
 	@echo "make check         lint, types, import contracts, docs build"
@@ -76,6 +77,17 @@ test: $(STAMP)
 
 test-slow: $(STAMP)
 	$(ONE_THREAD) $(KEEP_COMPILED) $(BIN)/python -m pytest -n 2 --dist worksteal -m "slow and not sweep"
+
+# The oldest PyTorch that is supported, from PyPI, with its packages for CUDA: about 5 GB.
+OLDEST_TORCH := torch==2.11.0
+OLDEST ?= .venv-oldest
+
+test-oldest:
+	@test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
+	@grep -v '^torch==\|^triton==' constraints.txt > $(OLDEST)/constraints.txt
+	@$(OLDEST)/bin/python -m pip --disable-pip-version-check -qq install \
+	  -c $(OLDEST)/constraints.txt '$(OLDEST_TORCH)' -e '.[torch,testing,dev]'
+	CUDA_VISIBLE_DEVICES= $(ONE_THREAD) $(OLDEST)/bin/python -m pytest -n 2 --dist worksteal
 
 OPENCL_PACKAGES := pocl-opencl-icd ocl-icd-opencl-dev
 
