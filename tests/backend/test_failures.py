@@ -12,6 +12,7 @@ import torch
 from attrs import evolve
 from torch._inductor import config
 
+from tests.torch_release import BEFORE_2_13
 from wrapperir.diagnostics import Code, DiagnosticError
 from wrapperir.emit import Emitter
 from wrapperir.ir import ExternKernelLine
@@ -91,6 +92,7 @@ def quantized(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     return torch.quantize_per_tensor(x, 0.1, 0, torch.qint8)
 
 
+@pytest.mark.skipif(BEFORE_2_13, reason="Dynamo traces no quantization before 2.13")
 def test_an_emitter_that_refuses_while_it_writes_names_the_users_line() -> None:
     options = {"emitter": "cpp", "fallback_emitter": None}
     (found,) = diagnostics_of(options, quantized).diagnostics

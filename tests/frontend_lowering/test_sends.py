@@ -51,10 +51,12 @@ def exchange_at_once(x: torch.Tensor) -> torch.Tensor:
 
 
 MODELS = [exchange, exchange_at_once]
+# Before 2.13 Dynamo leaves a function that sends several at once to eager as a whole.
+TRACED = MODELS[: 1 if BEFORE_2_13 else 2]
 Model = Callable[[torch.Tensor], torch.Tensor]
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", TRACED)
 def test_graphs_end_before_them(model: Model) -> None:
     programs: list[Program] = []
 
