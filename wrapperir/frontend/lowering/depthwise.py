@@ -6,6 +6,7 @@ takes up to 30 times as long as with contiguous ones, most of all from 32,768 we
 (``python -m bench.lowering.depthwise``).
 """
 
+import contextlib
 import functools
 import operator
 from typing import Any
@@ -61,33 +62,45 @@ def _has_channels_last(*images: torch.Tensor) -> bool:
 
 
 def _give_contiguous(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
-    for place in (0, 1):
-        given: Any = node.args[place]
-        with graph.inserting_before(node):
-            copy = _copy(graph, given, torch.contiguous_format)
-        node.update_arg(place, copy)
-    examples = [
-        each.meta["val"] if isinstance(each, torch.fx.Node) else each for each in node.args
+    """Give contiguous copies, unless a result has a layout that no copy has."""
+    given: Any = node.args
+    examples: list[Any] = [
+        each.meta["val"] if isinstance(each, torch.fx.Node) else each for each in given
     ]
-    before, mode = node.meta["val"], detect_fake_mode(examples)
-    assert mode is not None
-    with mode:
-        node.meta["val"] = _BACKWARD(*examples)
-    for result in list(node.users):
-        number: Any = result.args[1]
-        given, wanted = node.meta["val"][number], before[number]
-        result.meta["val"] = given
-        if given is not None and given.stride() != wanted.stride():
+    with detect_fake_mode(examples) or contextlib.nullcontext():
+        images = [each.contiguous() for each in examples[:2]]
+        found, wanted = _BACKWARD(*images, *examples[2:]), node.meta["val"]
+    numbers: dict[torch.fx.Node, Any] = {user: user.args[1] for user in node.users}
+    results = [(user, found[n], wanted[n]) for user, n in numbers.items()]
+    if not all(_can_copy(own, before) for _, own, before in results):
+        return
+    for place in (0, 1):
+        with graph.inserting_before(node):
+            copy = _copy(graph, given[place], torch.contiguous_format, node)
+        node.update_arg(place, copy)
+    node.meta["val"] = found
+    for result, own, before in results:
+        result.meta["val"] = own
+        if own is not None and own.stride() != before.stride():
             with graph.inserting_after(result):
-                copy = _copy(graph, result, torch.channels_last)
-            assert copy.meta["val"].stride() == wanted.stride()
+                copy = _copy(graph, result, torch.channels_last, node)
             result.replace_all_uses_with(copy, functools.partial(operator.is_not, copy))
 
 
+def _can_copy(own: torch.Tensor | None, before: torch.Tensor) -> bool:
+    if own is None or own.stride() == before.stride():
+        return True
+    return own.clone(memory_format=torch.channels_last).stride() == before.stride()
+
+
 def _copy(
-    graph: torch.fx.Graph, node: torch.fx.Node, layout: torch.memory_format
+    graph: torch.fx.Graph,
+    node: torch.fx.Node,
+    layout: torch.memory_format,
+    origin: torch.fx.Node,
 ) -> torch.fx.Node:
-    """Append a copy of a tensor in a layout."""
+    """Append a copy of a tensor in a layout, for another node."""
     copy = graph.call_function(_CLONE, (node,), {"memory_format": layout})
+    copy.meta.update(origin.meta)
     copy.meta["val"] = node.meta["val"].clone(memory_format=layout)
     return copy
