@@ -116,6 +116,7 @@ def assert_true(recorded: Recorded) -> int:
     return len(found)
 
 
+@pytest.mark.slow
 def test_copies_of_inductor_that_are_fused_are_named() -> None:
     torch.manual_seed(0)
     with torch.no_grad():

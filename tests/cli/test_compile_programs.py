@@ -67,6 +67,7 @@ def test_constants_are_for_programs() -> None:
     assert "--constants is for a program" in done.stderr
 
 
+@pytest.mark.slow
 def test_without_a_compiler_inductor_s_error_is_explained(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,8 +51,11 @@ SLOW = {
     "private-device.md",
     "testing-compilers.md",
     "write-a-pass.md",
+    "where-did-my-line-go.md",
+    "why-is-it-slow.md",
+    "cli.md",
 }
-"""Pages whose examples take ten seconds or more."""
+"""Pages whose examples take four seconds or more."""
 
 
 @pytest.mark.usefixtures("page_folder")

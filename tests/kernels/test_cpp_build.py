@@ -32,6 +32,7 @@ def _torchs_command() -> list[str]:
     return shlex.split(re.sub(r"-D +", "-D", line))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     BEFORE_2_13, reason="earlier releases of torch pass other flags than 2.13"
 )

@@ -116,6 +116,7 @@ def test_generated_programs(program: Program) -> None:
     check(program)
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(programs(languages=(), pools=False, max_steps=30))
 def test_long_programs(program: Program) -> None:

@@ -172,6 +172,7 @@ def called_kernels(sources: Sequence[str]) -> Program:
     return builder.build()
 
 
+@pytest.mark.slow
 @given(drawn=st.data())
 @settings(max_examples=4, deadline=None)
 def test_helpers_of_one_name_stand_side_by_side(drawn: st.DataObject) -> None:
