@@ -78,7 +78,7 @@ test: $(STAMP)
 test-slow: $(STAMP)
 	$(ONE_THREAD) $(KEEP_COMPILED) $(BIN)/python -m pytest -n 2 --dist worksteal -m "slow and not sweep"
 
-# The oldest PyTorch that is supported, from PyPI, with its packages for CUDA: about 5 GB.
+# The oldest PyTorch that is supported, from PyPI, with its packages for CUDA: 5 GB on disk.
 OLDEST_TORCH := torch==2.11.0
 OLDEST ?= .venv-oldest
 
